@@ -87,10 +87,10 @@ def _make_wire_seeds() -> Iterator[bytes]:
 
 def _iterate_messages(frames: CaptureFrames) -> Iterator[tuple[int, bytes]]:
     """Yield protocol and bytes of each clear and encrypted message."""
-    protocols = dict(zip(frames.columns["unit"].tolist(), frames.columns["protocol"].tolist(), strict=True))
-    for store in (frames.clear, frames.sealed):
-        for unit in store:
-            yield protocols[unit], store[unit]
+    protocols = dict(zip(frames.columns["datagram"].tolist(), frames.columns["protocol"].tolist(), strict=True))
+    for store in (frames.clear, frames.encrypted):
+        for datagram in store:
+            yield protocols[datagram], store[datagram]
 
 
 def _decrypt(path: Path) -> list[bytes]:

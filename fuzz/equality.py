@@ -89,7 +89,7 @@ def _describe(capture: CaptureFrames) -> dict[str, Any]:
     tunnels = [None, *described["tunnels"]]
     texts["tunnel"] = [tunnels[number] for number in columns["tunnel"].tolist()]
     described["tunnels"] = sorted(described["tunnels"])
-    stores = {name: dict(described.pop(name)) for name in ("clear", "sealed")}
+    stores = {name: dict(described.pop(name)) for name in ("clear", "encrypted")}
     kinds = {name: column.dtype for name, column in columns.items()}
     return {
         **described,

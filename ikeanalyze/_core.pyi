@@ -115,7 +115,7 @@ class PcapPart:
         """
 
     @property
-    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
+    def encrypted(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
         """The same of the encrypted messages that were asked for."""
 
     @property

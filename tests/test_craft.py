@@ -114,9 +114,9 @@ def test_ipv6_extension_headers(rows: Rows) -> None:
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv4 options", "ipv6", "ipv6 extensions"])
 def test_tshark_reassembles_ip_fragments(rows: Rows, family: str) -> None:
-    sealed = Handshake(2, switch=False).setup(auth=(1, 1))[2]
-    payload = Handshake(2, switch=False).sealed(ike.IKE_AUTH, 4000).datagrams[0]
-    assert len(sealed.datagrams) == 1
+    encrypted = Handshake(2, switch=False).setup(auth=(1, 1))[2]
+    payload = Handshake(2, switch=False).encrypted(ike.IKE_AUTH, 4000).datagrams[0]
+    assert len(encrypted.datagrams) == 1
     addresses = V6 if "6" in family else {}
     segment = udp(payload, 500, 500, **addresses)
     packet = {
@@ -163,10 +163,10 @@ def test_tshark_decodes_tcp_and_icmp(rows: Rows, addresses: dict[str, str]) -> N
 
 def test_tshark_decodes_esp_and_ah(rows: Rows) -> None:
     trace = Trace()
-    sealed = transport.esp(0xC0FFEE, 7, bytes(64))
-    trace.send(0, sealed, sport=4500, dport=4500)
+    encrypted = transport.esp(0xC0FFEE, 7, bytes(64))
+    trace.send(0, encrypted, sport=4500, dport=4500)
     trace.send(1, transport.NAT_KEEPALIVE, sport=4500, dport=4500)
-    trace.ip(2, ipv4(sealed, protocol=ip.ESP))
+    trace.ip(2, ipv4(encrypted, protocol=ip.ESP))
     trace.ip(3, ipv4(transport.ah(udp(b"", 1, 2), ip.UDP, 0xABC, 8), protocol=ip.AH))
     read = rows(trace.pcap(), "esp.spi", "esp.sequence", "ah.spi", "frame.protocols")
     assert read[0][:2] == read[2][:2] == ["0x00c0ffee", "7"]

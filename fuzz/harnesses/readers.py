@@ -42,7 +42,7 @@ def _check_laws(frames: CaptureFrames) -> None:
     assert len(np.unique(numbers)) == sum(frames.accounting[name] for name in _KEPT)
     assert int(columns["bytes"].astype(np.int64).sum()) == sum(frames.accounting_bytes[name] for name in _KEPT)
     assert not len(numbers) or 1 <= numbers.min() <= numbers.max() <= frames.packets
-    assert {*frames.clear, *frames.sealed} <= set(columns["unit"].tolist())
+    assert {*frames.clear, *frames.encrypted} <= set(columns["datagram"].tolist())
     for code in np.unique(columns["source"]).tolist():
         frames.address(code)
 

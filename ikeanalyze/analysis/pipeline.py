@@ -265,7 +265,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     if _wants_contents(run):
         contents, findings = _summarise_contents(run, state, handshake_ids)
         warnings += findings
-        traffic.sealed.clear()
+        traffic.encrypted.clear()
     # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed; fragments of IKEv1 are reassembled
     datagrams = state.datagrams
     needed = (datagrams.protocol != Protocol.IKEV2) & ~find_ikev1_fragments(datagrams)
@@ -458,8 +458,8 @@ def _start_frames_table(
 
     names, tunnels = run.traffic.tunnels, dict[int, str]()
     if names:
-        tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], names)
-    duplicates = labels.count(columns["unit"][duplicate], state.association.count)
+        tunnels = name_tunnels(columns, labels.handshake[columns["datagram"]], names)
+    duplicates = labels.count(columns["datagram"][duplicate], state.association.count)
     return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
 
@@ -506,17 +506,17 @@ def _summarise_contents(
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]
-    sealed = run.traffic.sealed
+    encrypted = run.traffic.encrypted
     clear = _select_clear_handshakes(run.options, state, handshake_ids) if run.options.payloads else None
-    decoded = decrypt_messages(state, sealed, all_keys, clear)
+    decoded = decrypt_messages(state, encrypted, all_keys, clear)
     parameters: dict[int, list[str]] = {}
     if run.options.payloads and state.hits:
         from ikeanalyze.analysis.handshakes.hip.parameters import describe_hip_messages
 
         parameters = describe_hip_messages(state, decoded.findings)
-    contents = summarise_contents(state, sealed, decoded, parameters)
+    contents = summarise_contents(state, encrypted, decoded, parameters)
     if run.options.on_contents is not None:
-        run.options.on_contents(state, sealed, decoded)
+        run.options.on_contents(state, encrypted, decoded)
     capture = state.capture[state.messages.handshake]
     warnings: list[tuple[int, CaptureWarning]] = []
     for number, keys in enumerate(all_keys):

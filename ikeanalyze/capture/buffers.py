@@ -20,14 +20,14 @@ from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragm
 
 #: Linux's MAP_NORESERVE, which the mmap module has since Python 3.12.
 _NO_RESERVE: Final = 0x4000
-#: A table with a place for every unit is faster than a search up to this number of places for each unit that is stored
-#: or looked up.
+#: A table with a place for every datagram is faster than a search up to this number of places for each datagram that is
+#: stored or searched for.
 _MAX_SPARSITY: Final = 4
 #: What a store without messages has, which is not written to. Each of many small captures has two of them. The heap is
 #: as large as the first one with messages, so that a header can be read at any offset that is in use.
 _NO_BYTES: Final[UInt8Array] = np.zeros(1 << 16, np.uint8)
 _NO_BYTES.setflags(write=False)
-_NO_UNITS: Final[UInt32Array] = np.zeros(0, np.uint32)
+_NO_DATAGRAMS: Final[UInt32Array] = np.zeros(0, np.uint32)
 _NO_NUMBERS: Final[Int64Array] = np.zeros(0, np.int64)
 
 
@@ -38,7 +38,7 @@ def shared_bytes(size: int) -> UInt8Array:
 
 
 class MessageBytes(Mapping[int, bytes]):
-    """Message bytes by unit, stored contiguously in one buffer."""
+    """Message bytes by datagram, stored contiguously in one buffer."""
 
     def __init__(self, heap: UInt8Array | None = None, at: int = 0) -> None:
         """`heap` is filled from `at` on and must be large enough; None: a new buffer, which grows."""
@@ -47,11 +47,11 @@ class MessageBytes(Mapping[int, bytes]):
         self.in_file: FileMessages | None = None  # further messages, which `heap`, `entries` and `places` do not have
         self._at = at
         self._parts: list[tuple[UInt32Array, Int64Array, Int64Array]] = []
-        self._units, self._begin, self._size = _NO_UNITS, _NO_NUMBERS, _NO_NUMBERS
+        self._datagrams, self._begin, self._size = _NO_DATAGRAMS, _NO_NUMBERS, _NO_NUMBERS
 
-    def add(self, units: UInt32Array, buffer: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
-        """Store the bytes from `begin` to `end` of a buffer for each unit, replacing earlier bytes of the unit."""
-        if not len(units):
+    def add(self, datagrams: UInt32Array, buffer: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
+        """Store the bytes from `begin` to `end` of a buffer for each datagram, replacing its earlier bytes."""
+        if not len(datagrams):
             return
         size = end - begin
         stop = self._at + int(size.sum())
@@ -65,60 +65,60 @@ class MessageBytes(Mapping[int, bytes]):
                 stop_at = at + high - low
                 target[at:stop_at] = source[low:high]
                 at = stop_at
-        self._parts.append((units, self._at + np.cumsum(size) - size, size))
+        self._parts.append((datagrams, self._at + np.cumsum(size) - size, size))
         self._at = stop
 
     def entries(self) -> tuple[UInt32Array, Int64Array, Int64Array]:
-        """The units in ascending order, the offset of each in the heap, and its size in bytes. (n,) each"""
+        """The datagrams in ascending order, the offset of each in the heap, and its size in bytes. (n,) each"""
         if self._parts:
-            parts = [(self._units, self._begin, self._size)] if len(self._units) else []
+            parts = [(self._datagrams, self._begin, self._size)] if len(self._datagrams) else []
             parts += self._parts
             if len(parts) > 1:
-                units, begin, size = (np.concatenate(column) for column in zip(*parts, strict=True))
+                datagrams, begin, size = (np.concatenate(column) for column in zip(*parts, strict=True))
             else:
-                ((units, begin, size),) = parts
+                ((datagrams, begin, size),) = parts
             self._parts.clear()
-            if (units[1:] > units[:-1]).all():
-                self._units, self._begin, self._size = units, begin, size
-                return units, begin, size
-            order = np.argsort(units, kind="stable")
-            units, begin, size = units[order], begin[order], size[order]
-            last = np.ones(len(units), np.bool_)
-            last[:-1] = units[1:] != units[:-1]
-            self._units, self._begin, self._size = units[last], begin[last], size[last]
-        return self._units, self._begin, self._size
+            if (datagrams[1:] > datagrams[:-1]).all():
+                self._datagrams, self._begin, self._size = datagrams, begin, size
+                return datagrams, begin, size
+            order = np.argsort(datagrams, kind="stable")
+            datagrams, begin, size = datagrams[order], begin[order], size[order]
+            last = np.ones(len(datagrams), np.bool_)
+            last[:-1] = datagrams[1:] != datagrams[:-1]
+            self._datagrams, self._begin, self._size = datagrams[last], begin[last], size[last]
+        return self._datagrams, self._begin, self._size
 
     @property
     def stored_bytes(self) -> int:
         """The bytes of all messages."""
         return int(self.entries()[2].sum())
 
-    def add_existing(self, units: UInt32Array, begin: Int64Array, size: Int64Array) -> None:
+    def add_existing(self, datagrams: UInt32Array, begin: Int64Array, size: Int64Array) -> None:
         """Add messages that another process has stored in the same heap."""
-        self._parts.append((units, begin, size))
+        self._parts.append((datagrams, begin, size))
 
-    def places(self, units: npt.NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
-        """The offset of each unit in the heap, and its size in bytes (0 for unknown units). (n,) each"""
+    def places(self, datagrams: npt.NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
+        """The offset of each datagram in the heap, and its size in bytes (0 for unknown datagrams). (n,) each"""
         known, begin, size = self.entries()
-        if not len(known) or not len(units):
-            return np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
-        last = max(int(known[-1]), int(units.max()))
-        if last < _MAX_SPARSITY * (len(known) + len(units)):
-            # a table of all units is filled and read in less time than the units are searched for
+        if not len(known) or not len(datagrams):
+            return np.zeros(len(datagrams), np.int64), np.zeros(len(datagrams), np.int64)
+        last = max(int(known[-1]), int(datagrams.max()))
+        if last < _MAX_SPARSITY * (len(known) + len(datagrams)):
+            # a table of all datagrams is filled and read in less time than the datagrams are searched for
             table = np.full(last + 1, len(known), np.int32)
             table[known] = np.arange(len(known), dtype=np.int32)
-            place = table[units]
+            place = table[datagrams]
             return np.append(begin, 0)[place], np.append(size, 0)[place]
-        place = np.minimum(np.searchsorted(known, units), len(known) - 1)
-        exists = known[place] == units
+        place = np.minimum(np.searchsorted(known, datagrams), len(known) - 1)
+        exists = known[place] == datagrams
         return np.where(exists, begin[place], 0), np.where(exists, size[place], 0)
 
     def renumber(self, number: Int64Array) -> None:
-        """Give each unit another number: `number[unit]`."""
-        units, begin, size = self.entries()
-        units = number[units].astype(np.uint32)
-        order = np.argsort(units)
-        self._units, self._begin, self._size = units[order], begin[order], size[order]
+        """Give each datagram another number: `number[datagram]`."""
+        datagrams, begin, size = self.entries()
+        datagrams = number[datagrams].astype(np.uint32)
+        order = np.argsort(datagrams)
+        self._datagrams, self._begin, self._size = datagrams[order], begin[order], size[order]
         if self.in_file is not None:
             self.in_file.renumber(number)
 
@@ -126,18 +126,18 @@ class MessageBytes(Mapping[int, bytes]):
         """Copy the messages that are in the file into memory."""
         if self.in_file is not None:
             rest, self.in_file = self.in_file, None
-            for unit, data in rest.items():
+            for datagram, data in rest.items():
                 size = np.array([len(data)])
-                self.add(np.array([unit], np.uint32), np.frombuffer(data, np.uint8), np.zeros(1, np.int64), size)
+                self.add(np.array([datagram], np.uint32), np.frombuffer(data, np.uint8), np.zeros(1, np.int64), size)
 
-    def keep(self, units: UInt32Array) -> None:
-        """Free the memory of all messages except those of these units."""
+    def keep(self, datagrams: UInt32Array) -> None:
+        """Free the memory of all messages except those of these datagrams."""
         if self.in_file is not None:
-            self.in_file.keep(units)
+            self.in_file.keep(datagrams)
         known, begin, size = self.entries()
-        chosen = np.isin(known, units)
+        chosen = np.isin(known, datagrams)
         heap, self.heap, self._at = self.heap, _NO_BYTES, 0
-        self._units, self._begin, self._size = known[:0], begin[:0], size[:0]
+        self._datagrams, self._begin, self._size = known[:0], begin[:0], size[:0]
         if chosen.any():
             low = begin[chosen]
             self.add(known[chosen], heap, low, low + size[chosen])
@@ -146,13 +146,13 @@ class MessageBytes(Mapping[int, bytes]):
         """Remove all messages and free their memory."""
         self.keep(np.zeros(0, np.uint32))
 
-    def __getitem__(self, unit: int) -> bytes:
+    def __getitem__(self, datagram: int) -> bytes:
         known, begin, size = self.entries()
-        place = int(np.searchsorted(known, np.uint32(unit)))
-        if place == len(known) or known[place] != unit:
+        place = int(np.searchsorted(known, np.uint32(datagram)))
+        if place == len(known) or known[place] != datagram:
             if self.in_file is not None:
-                return self.in_file[unit]
-            raise KeyError(unit)
+                return self.in_file[datagram]
+            raise KeyError(datagram)
         return self._read(int(begin[place]), int(size[place]))
 
     def __iter__(self) -> Iterator[int]:
@@ -179,11 +179,11 @@ class FileMessages(MessageBytes):
         self._descriptor = os.dup(descriptor)
         weakref.finalize(self, os.close, self._descriptor)
 
-    def keep(self, units: UInt32Array) -> None:
-        """Forget all messages except those of these units."""
+    def keep(self, datagrams: UInt32Array) -> None:
+        """Forget all messages except those of these datagrams."""
         known, begin, size = self.entries()
-        chosen = np.isin(known, units)
-        self._units, self._begin, self._size = known[chosen], begin[chosen], size[chosen]
+        chosen = np.isin(known, datagrams)
+        self._datagrams, self._begin, self._size = known[chosen], begin[chosen], size[chosen]
 
     def _read(self, at: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, at)
@@ -192,7 +192,7 @@ class FileMessages(MessageBytes):
 class ClearMessages(Struct, frozen=True):
     """Messages that can be read without keys, each in one frame. (messages,) each"""
 
-    units: UInt32Array
+    datagrams: UInt32Array
     heap: UInt8Array  # their bytes, valid until `MessageReader.read` returns
     begin: Int64Array  # where each message begins and ends in them
     end: Int64Array
@@ -208,7 +208,7 @@ class MessageReader(Protocol):
         """Read messages; returns which of them need not be kept. (messages,)"""
 
     def renumber(self, number: Int64Array) -> None:
-        """Give each unit another number: `number[unit]`."""
+        """Give each datagram another number: `number[datagram]`."""
 
 
 class MessageStore:
@@ -218,16 +218,19 @@ class MessageStore:
     """
 
     def __init__(
-        self, spis: Collection[int] | None = (), clear: MessageBytes | None = None, sealed: MessageBytes | None = None
+        self,
+        spis: Collection[int] | None = (),
+        clear: MessageBytes | None = None,
+        encrypted: MessageBytes | None = None,
     ) -> None:
         """`spis`: initiators' SPIs of the IKE SAs whose encrypted messages are stored; None: of all IKE SAs."""
         self.clear = MessageBytes() if clear is None else clear
-        self.sealed = MessageBytes() if sealed is None else sealed
+        self.encrypted = MessageBytes() if encrypted is None else encrypted
         self._spis = spis
 
     def add(
         self,
-        units: UInt32Array,
+        datagrams: UInt32Array,
         buffer: UInt8Array,
         begin: Int64Array,
         end: Int64Array,
@@ -236,14 +239,14 @@ class MessageStore:
     ) -> None:
         """Store messages; `clear` marks those that can be read without keys."""
         readable = clear | find_phase1_fragments(header)
-        self.clear.add(units[readable], buffer, begin[readable], end[readable])
+        self.clear.add(datagrams[readable], buffer, begin[readable], end[readable])
         if self._spis is None:
             wanted = ~clear
         elif self._spis:
             wanted = ~clear & np.isin(header["spi_i"], np.fromiter(self._spis, np.uint64))
         else:
             return
-        self.sealed.add(units[wanted], buffer, begin[wanted], end[wanted])
+        self.encrypted.add(datagrams[wanted], buffer, begin[wanted], end[wanted])
 
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -265,9 +268,9 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
     "ip_id": np.uint32,
     "ip_fragment": np.bool_,
     "capture_duplicate": np.bool_,
-    "resent": np.bool_,  # a TCP retransmission or doubled IP fragment: earlier frames of its unit have the same bytes
+    "resent": np.bool_,  # a TCP retransmission or doubled IP fragment: earlier frames of its datagram have the same bytes
     "digest": np.uint64,
-    "unit": np.uint32,
+    "datagram": np.uint32,
     **HEADER_COLUMNS,
 }
 

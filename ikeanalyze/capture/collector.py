@@ -49,7 +49,7 @@ class PartialResult(Struct):
     """Result of collecting a part of a capture, without the rows and messages, which are in shared memory."""
 
     rows: int  # in shared memory
-    units: int
+    datagrams: int
     packets: int
     bytes: int
     truncated: int
@@ -57,7 +57,7 @@ class PartialResult(Struct):
     last_ns: int | None
     accounting: Accounting
     clear: Entries
-    sealed: Entries
+    encrypted: Entries
     ipv6: list[builtins.bytes]
     tunnels: list[str]
     packet_warnings: list[tuple[int, str]]
@@ -70,7 +70,7 @@ class PartialResult(Struct):
 def share_digests(
     columns: dict[str, npt.NDArray[np.generic]], incomplete: set[int], clear: Mapping[int, bytes]
 ) -> None:
-    """Give incomplete units the digest of the message that they repeat, in place.
+    """Give incomplete datagrams the digest of the message that they repeat, in place.
 
     Transmissions of one message are matched by digest, and that of a transmission with missing bytes differs. It is
     replaced by the digest of a transmission with the same IKE header, length included. Cleartext payloads must also
@@ -78,34 +78,34 @@ def share_digests(
 
     Args:
         columns: of all kept frames.
-        incomplete: units with missing bytes (an IP fragment or a TCP segment is not in the capture).
-        clear: captured bytes of the units that can be read without keys.
+        incomplete: datagrams with missing bytes (an IP fragment or a TCP segment is not in the capture).
+        clear: captured bytes of the datagrams that can be read without keys.
     """
     if not incomplete:
         return
-    unit, digest = columns["unit"], columns["digest"]
-    missing = np.isin(unit, np.fromiter(incomplete, np.uint32))
+    datagram, digest = columns["datagram"], columns["digest"]
+    missing = np.isin(datagram, np.fromiter(incomplete, np.uint32))
     rows = np.flatnonzero(np.isin(columns["spi_i"], columns["spi_i"][missing]))
     headers = list(zip(*(columns[name][rows].tolist() for name in HEADER_COLUMNS), strict=True))
-    # complete units first, then the longest: each unit is compared with the units before it
+    # complete datagrams first, then the longest: each datagram is compared with the datagrams before it
     seen: dict[tuple[int, ...], list[int]] = {}
     first: dict[int, int] = {}
     header: dict[int, tuple[int, ...]] = {}
     for row, row_header in zip(rows.tolist(), headers, strict=True):
-        number = int(unit[row])
+        number = int(datagram[row])
         if number not in first:
             first[number], header[number] = row, row_header
-    order = sorted(first, key=lambda unit: (unit in incomplete, -len(clear.get(unit, b""))))
+    order = sorted(first, key=lambda datagram: (datagram in incomplete, -len(clear.get(datagram, b""))))
     replaced: dict[int, np.generic] = {}
     for number in order:
         earlier = seen.setdefault(header[number], [])
         if number in incomplete:
-            same = next((unit for unit in earlier if _agree(clear.get(unit), clear.get(number))), None)
+            same = next((datagram for datagram in earlier if _agree(clear.get(datagram), clear.get(number))), None)
             if same is not None:
                 replaced[number] = replaced.get(same, digest[first[same]])
         earlier.append(number)
     for row in np.flatnonzero(missing).tolist():
-        number = int(unit[row])
+        number = int(datagram[row])
         if number in replaced:
             digest[row] = replaced[number]
 
@@ -135,9 +135,9 @@ class FrameCollector:
         messages: MessageStore,
         *,
         packets: int = 0,
-        units: int = 0,
+        datagrams: int = 0,
     ) -> None:
-        """`packets` and `units` come before those of this collector, and count for their numbers."""
+        """`packets` and `datagrams` come before those of this collector, and count for their numbers."""
         self.accounting = Accounting()
         self.book = AddressBook()
         self.tunnels = TunnelBook()
@@ -153,14 +153,14 @@ class FrameCollector:
         self._ip = IpPacketFinder(interfaces, self.book, self.tunnels)
         self._interfaces = interfaces
         self._rows = rows
-        self._units = units
+        self._datagrams = datagrams
         self._positions: Int64Array = np.zeros(0, np.int64)  # of the packets that are being decoded, in their batch
         self._reassembler = IpReassembler()
         self._streams = TcpStreams()
         self._packet_warnings: list[tuple[int, str]] = []
         self._packet_warning_count = 0
-        self.incomplete: set[int] = set()  # units with an IP fragment or TCP segment that is not in the capture
-        self._first_incomplete = 0  # number of the first frame of such a unit
+        self.incomplete: set[int] = set()  # datagrams with an IP fragment or TCP segment that is not in the capture
+        self._first_incomplete = 0  # number of the first frame of such a datagram
 
     def add(self, batch: RecordBatch, share: float | None) -> None:
         """Add a batch of packets; `share` of the capture has been read after it, None: unknown."""
@@ -176,9 +176,9 @@ class FrameCollector:
         if plain is not None:
             columns = plain.columns
             self.accounting.add_counts(plain.packets, plain.wire_bytes)
-            units = self._append_plain(columns, plain.ipv6)
-            if len(units):
-                self.messages.add(units, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
+            datagrams = self._append_plain(columns, plain.ipv6)
+            if len(datagrams):
+                self.messages.add(datagrams, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
             rest = plain.rest
         if rest is not None:
             self._decode(rest)
@@ -197,44 +197,44 @@ class FrameCollector:
         columns = plain.columns
         number = columns["number"] + np.uint32(self.packets + 1)
         # a pcap file has one interface
-        units = self._append_plain({**columns, "number": number, "interface": 0}, plain.ipv6)
-        self._store_clear(part, units)
-        rows, begin, end, heap, _ = part.sealed
+        datagrams = self._append_plain({**columns, "number": number, "interface": 0}, plain.ipv6)
+        self._store_clear(part, datagrams)
+        rows, begin, end, heap, _ = part.encrypted
         if len(rows):
-            self.messages.sealed.add(units[rows], heap, begin, end)
+            self.messages.encrypted.add(datagrams[rows], heap, begin, end)
         for batch in _split_rest(*part.rest):
             self._decode(batch)
         self.packets += part.packets
 
-    def _store_clear(self, part: "PcapPart", units: UInt32Array) -> None:
+    def _store_clear(self, part: "PcapPart", datagrams: UInt32Array) -> None:
         """Store the clear messages of a part, or where they are in the file if `reader` has read them."""
         rows, begin, end, heap, place = part.clear
         if not len(rows):
             return
-        store, units = self.messages.clear, units[rows]
+        store, datagrams = self.messages.clear, datagrams[rows]
         if self.reader is not None and store.in_file is not None:
             plain = part.plain
-            read = self.reader.read(ClearMessages(units, heap, begin, end, rows, plain.columns, plain.ipv6))
-            store.in_file.add_existing(units[read], place[read], (end - begin)[read])
+            read = self.reader.read(ClearMessages(datagrams, heap, begin, end, rows, plain.columns, plain.ipv6))
+            store.in_file.add_existing(datagrams[read], place[read], (end - begin)[read])
             kept = ~read
-            units, begin, end = units[kept], begin[kept], end[kept]
-        store.add(units, heap, begin, end)
+            datagrams, begin, end = datagrams[kept], begin[kept], end[kept]
+        store.add(datagrams, heap, begin, end)
 
     def _set_share(self, share: float | None) -> None:
         self._rows.share = share
-        self.messages.clear.share = self.messages.sealed.share = share
+        self.messages.clear.share = self.messages.encrypted.share = share
 
     def _extend_times(self, low: int, high: int) -> None:
         self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
         self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
 
     def _append_plain(self, columns: Mapping[str, Any], ipv6: list[builtins.bytes]) -> UInt32Array:
-        """Append the rows of plain packets with a message, and return their units; `ipv6` as in `PlainPackets`."""
+        """Append the rows of plain packets with a message, and return their datagrams; `ipv6` as in `PlainPackets`."""
         count = len(columns["number"])
-        units = np.arange(self._units, self._units + count, dtype=np.uint32)
+        datagrams = np.arange(self._datagrams, self._datagrams + count, dtype=np.uint32)
         if not count:
-            return units
-        self._units += count
+            return datagrams
+        self._datagrams += count
         codes = self.book.translation(ipv6)
         self._rows.append(
             count,
@@ -246,11 +246,11 @@ class FrameCollector:
                 "ip_fragment": False,
                 "capture_duplicate": False,
                 "resent": False,
-                "unit": units,
+                "datagram": datagrams,
             },
             take=True,
         )
-        return units
+        return datagrams
 
     def _decode(self, batch: RecordBatch) -> None:
         """Count packets, and append the rows of those with a message."""
@@ -311,7 +311,7 @@ class FrameCollector:
         """The result of this collector, for `merge_partial_result` of another collector."""
         return PartialResult(
             rows=len(self._rows),
-            units=self._units,
+            datagrams=self._datagrams,
             packets=self.packets,
             bytes=self.bytes,
             truncated=self.truncated,
@@ -319,7 +319,7 @@ class FrameCollector:
             last_ns=self.last_ns,
             accounting=self.accounting,
             clear=self.messages.clear.entries(),
-            sealed=self.messages.sealed.entries(),
+            encrypted=self.messages.encrypted.entries(),
             ipv6=self.book.ipv6,
             tunnels=self.tunnels.names,
             packet_warnings=self._packet_warnings,
@@ -337,15 +337,15 @@ class FrameCollector:
             {
                 **columns,
                 "number": columns["number"] + np.uint32(self.packets),
-                "unit": columns["unit"] + np.uint32(self._units),
+                "datagram": columns["datagram"] + np.uint32(self._datagrams),
                 "source": codes(columns["source"]),
                 "destination": codes(columns["destination"]),
                 "tunnel": self.tunnels.translation(part.tunnels)[columns["tunnel"]] if part.tunnels else NO_TUNNEL,
             },
         )
-        for store, entries in ((self.messages.clear, part.clear), (self.messages.sealed, part.sealed)):
-            units, begin, size = entries
-            store.add_existing(units + np.uint32(self._units), begin, size)
+        for store, entries in ((self.messages.clear, part.clear), (self.messages.encrypted, part.encrypted)):
+            datagrams, begin, size = entries
+            store.add_existing(datagrams + np.uint32(self._datagrams), begin, size)
         for number, text in part.packet_warnings:
             self._warn(number + self.packets, text)
         self._packet_warning_count += part.packet_warning_count - len(part.packet_warnings)
@@ -356,7 +356,7 @@ class FrameCollector:
         self.packets += part.packets
         self.bytes += part.bytes
         self.truncated += part.truncated
-        self._units += part.units
+        self._datagrams += part.datagrams
         self.first_ns = min((time for time in (self.first_ns, part.first_ns) if time is not None), default=None)
         self.last_ns = max((time for time in (self.last_ns, part.last_ns) if time is not None), default=None)
 
@@ -375,16 +375,16 @@ class FrameCollector:
         return columns
 
     def number_by_appearance(self, columns: Columns) -> None:
-        """Number the units of all kept frames in the order of their first frames, in place.
+        """Number the datagrams of all kept frames in the order of their first frames, in place.
 
         Otherwise their order, which decides between messages with equal times, would depend on how much of the capture
         is read at once.
         """
-        rank = rank_by_appearance(columns["unit"], self._units)
+        rank = rank_by_appearance(columns["datagram"], self._datagrams)
         if rank is not None:
-            columns["unit"][:] = rank[columns["unit"]]
+            columns["datagram"][:] = rank[columns["datagram"]]
             self.messages.clear.renumber(rank)
-            self.messages.sealed.renumber(rank)
+            self.messages.encrypted.renumber(rank)
             if self.reader is not None:
                 self.reader.renumber(rank)
             self.incomplete = set(rank[list(self.incomplete)].tolist())
@@ -421,18 +421,18 @@ class FrameCollector:
         if len(self._packet_warnings) < MAX_PACKET_WARNINGS:
             self._packet_warnings.append((number, text))
 
-    def _mark_incomplete(self, unit: int, number: int) -> None:
-        """Note that bytes of this unit are missing; `number` is that of its first frame."""
+    def _mark_incomplete(self, datagram: int, number: int) -> None:
+        """Note that bytes of this datagram are missing; `number` is that of its first frame."""
         if not self.incomplete or number < self._first_incomplete:
             self._first_incomplete = number
-        self.incomplete.add(unit)
+        self.incomplete.add(datagram)
 
     def _append_messages(self, batch: RecordBatch, packets: IpPackets, messages: ClassifiedMessages) -> None:
         """Append a row for each message that is in one frame."""
         index = messages.packet
         row = packets.row[index]
-        units = np.arange(self._units, self._units + len(row), dtype=np.uint32)
-        self._units += len(row)
+        datagrams = np.arange(self._datagrams, self._datagrams + len(row), dtype=np.uint32)
+        self._datagrams += len(row)
         self._rows.append(
             len(row),
             {
@@ -452,18 +452,18 @@ class FrameCollector:
                 "ip_fragment": False,
                 "capture_duplicate": False,
                 "resent": False,
-                "digest": self._digests(batch.buffer, messages, units),
-                "unit": units,
+                "digest": self._digests(batch.buffer, messages, datagrams),
+                "datagram": datagrams,
                 **messages.header,
             },
         )
 
-    def _digests(self, buffer: UInt8Array, messages: ClassifiedMessages, units: UInt32Array) -> UInt64Array:
+    def _digests(self, buffer: UInt8Array, messages: ClassifiedMessages, datagrams: UInt32Array) -> UInt64Array:
         """XXH3-64 of each message; also stores the bytes of the messages to be parsed."""
         view = buffer.data
         digest = xxhash.xxh3_64_digest
         begin, end = messages.at.tolist(), messages.end.tolist()
-        self.messages.add(units, buffer, messages.at, messages.end, messages.clear, messages.header)
+        self.messages.add(datagrams, buffer, messages.at, messages.end, messages.clear, messages.header)
         # as bytes, from which an array is made in less time than from numbers; they are in network byte order
         digests = b"".join([digest(view[a:b]) for a, b in zip(begin, end, strict=True)])
         return np.frombuffer(digests, ">u8").astype(np.uint64)
@@ -524,18 +524,18 @@ class FrameCollector:
             datagram.category = number
 
     def _append_reassembled(
-        self, datagrams: list[FragmentedPacket], buffer: UInt8Array, packets: IpPackets, messages: ClassifiedMessages
+        self, reassembled: list[FragmentedPacket], buffer: UInt8Array, packets: IpPackets, messages: ClassifiedMessages
     ) -> None:
-        """Append a row for each fragment of the datagrams that carry these messages; `packets.row` is the datagram."""
-        units = np.arange(self._units, self._units + len(messages), dtype=np.uint32)
-        self._units += len(messages)
-        digests = self._digests(buffer, messages, units)
-        owners = [datagrams[index] for index in packets.row[messages.packet].tolist()]
-        for datagram, unit in zip(owners, units.tolist(), strict=True):
-            if not datagram.complete:
-                self._mark_incomplete(unit, datagram.fragments[0].number)
-        repeat = np.repeat(np.arange(len(owners)), [len(datagram.fragments) for datagram in owners])
-        fragments = [fragment for datagram in owners for fragment in datagram.fragments]
+        """Append a row for each fragment of the packets that carry these messages; `packets.row` is their index."""
+        datagrams = np.arange(self._datagrams, self._datagrams + len(messages), dtype=np.uint32)
+        self._datagrams += len(messages)
+        digests = self._digests(buffer, messages, datagrams)
+        owners = [reassembled[index] for index in packets.row[messages.packet].tolist()]
+        for owner, datagram in zip(owners, datagrams.tolist(), strict=True):
+            if not owner.complete:
+                self._mark_incomplete(datagram, owner.fragments[0].number)
+        repeat = np.repeat(np.arange(len(owners)), [len(owner.fragments) for owner in owners])
+        fragments = [fragment for owner in owners for fragment in owner.fragments]
         packet = messages.packet[repeat]
         columns: Columns = {
             **_fragment_columns(fragments),
@@ -547,14 +547,14 @@ class FrameCollector:
             "tunnel": packets.tunnel[packet],
             "ip_id": packets.ident[packet],
             "digest": digests[repeat],
-            "unit": units[repeat],
+            "datagram": datagrams[repeat],
             **{name: column[repeat] for name, column in messages.header.items()},
         }
         self._rows.append(len(fragments), columns)
         row = 0
-        for datagram in owners:
-            datagram.row = {name: column[row : row + 1] for name, column in columns.items()}
-            row += len(datagram.fragments)
+        for owner in owners:
+            owner.row = {name: column[row : row + 1] for name, column in columns.items()}
+            row += len(owner.fragments)
 
     def _add_segments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
         """Pass TCP segments on the ports of RFC 9329 to the stream reassembly, and append those that it finishes."""
@@ -594,18 +594,18 @@ class FrameCollector:
             first.setdefault(id(message), (segment, message))
         messages = [message for _, message in first.values()]
         for owner, message in first.values():
-            if message.unit is None:
-                message.unit = self._units
-                self._units += 1
+            if message.datagram is None:
+                message.datagram = self._datagrams
+                self._datagrams += 1
                 if not message.complete:
-                    self._mark_incomplete(message.unit, owner.number)
+                    self._mark_incomplete(message.datagram, owner.number)
         sizes = np.array([len(message.data) for message in messages], np.int64)
         end = np.cumsum(sizes)
         begin = end - sizes
         buffer = np.frombuffer(b"".join(message.data for message in messages) + bytes(PADDING), np.uint8)
         header, _ = read_ike_headers(buffer, begin, end)
-        units = np.array([message.unit for message in messages], np.uint32)
-        self.messages.add(units, buffer, begin, end, find_cleartext_messages(header), header)
+        datagrams = np.array([message.datagram for message in messages], np.uint32)
+        self.messages.add(datagrams, buffer, begin, end, find_cleartext_messages(header), header)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in messages], np.uint64)
         place = {identity: index for index, identity in enumerate(first)}
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
@@ -625,7 +625,7 @@ class FrameCollector:
                 "ip_id": np.array([segment.ident for segment in segments], np.uint32),
                 "ip_fragment": False,
                 "digest": digests[repeat],
-                "unit": units[repeat],
+                "datagram": datagrams[repeat],
                 **{name: column[repeat] for name, column in header.items()},
             },
         )

@@ -59,15 +59,15 @@ class CaptureFrames(Struct):
     accounting: dict[str, int]
     accounting_bytes: dict[str, int]
     #: A row for each frame that carries a message or a part of one. The columns are those of schema.FRAMES with numbers
-    #: instead of names: `source` and `destination` are AddressBook codes, `unit` numbers the transmitted messages (the
-    #: frames of an IP-fragmented datagram, or of a message in TCP, have the same unit).
+    #: instead of names: `source` and `destination` are AddressBook codes, `datagram` numbers the UDP datagrams and
+    #: the messages in TCP (the frames of one that was split have the same number).
     columns: Columns
-    clear: MessageBytes  # bytes of the messages that can (fragments of IKEv1: may) be read without keys, by unit
-    sealed: MessageBytes  # bytes of the requested encrypted messages, by unit
+    clear: MessageBytes  # bytes of the messages that can (fragments of IKEv1: may) be read without keys, by datagram
+    encrypted: MessageBytes  # bytes of the requested encrypted messages, by datagram
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     tunnels: list[str]  # name of each tunnel: number n of the column `tunnel`, from 1, is `tunnels[n - 1]`
     interfaces: list[Interface]
-    incomplete: set[int]  # units with an IP fragment or TCP segment that is not in the capture
+    incomplete: set[int]  # datagrams with an IP fragment or TCP segment that is not in the capture
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
     reader: MessageReader | None = None  # has read the messages in `clear.in_file`
 
@@ -198,7 +198,7 @@ def _finish(
         accounting_bytes=collector.accounting.bytes(),
         columns=columns,
         clear=messages.clear,
-        sealed=messages.sealed,
+        encrypted=messages.encrypted,
         addresses=collector.book.ipv6,
         tunnels=collector.tunnels.names,
         interfaces=reader.interfaces,

@@ -1,7 +1,7 @@
 """Combines the frames of many small captures, so that they are analysed together.
 
 A step of the analysis costs dozens of calls of numpy and polars for ten frames or ten thousand, so combining small
-captures is faster. The captures stay distinguishable by their addresses (`ip.CAPTURE_BIT`) and units, which are
+captures is faster. The captures stay distinguishable by their addresses (`ip.CAPTURE_BIT`) and datagrams, which are
 numbered through all captures.
 """
 
@@ -25,7 +25,7 @@ class CombinedFrames(Struct):
 
     columns: Columns
     clear: MessageBytes
-    sealed: MessageBytes
+    encrypted: MessageBytes
     addresses: list[builtins.bytes]  # IPv6 addresses of the address codes
     tunnels: list[str]  # name of each tunnel, from number 1 on
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
@@ -38,7 +38,7 @@ def single_capture(capture: CaptureFrames) -> CombinedFrames:
     last_ns = np.array([capture.last_ns or 0], np.int64)
     columns, addresses, tunnels = capture.columns, capture.addresses, capture.tunnels
     return CombinedFrames(
-        columns, capture.clear, capture.sealed, addresses, tunnels, last_ns, capture.incomplete, capture.reader
+        columns, capture.clear, capture.encrypted, addresses, tunnels, last_ns, capture.incomplete, capture.reader
     )
 
 
@@ -48,13 +48,13 @@ class CombinedFramesBuilder:
     def __init__(self) -> None:
         self._parts: list[Columns] = []  # of the captures with frames
         self._capture: list[int] = []  # the number of each of them
-        self._first: list[int] = []  # the number of the first unit of each
-        self._clear, self._sealed = MessageBytes(), MessageBytes()
+        self._first: list[int] = []  # the number of the first datagram of each
+        self._clear, self._encrypted = MessageBytes(), MessageBytes()
         self._book = AddressBook()
         self._tunnels = TunnelBook()
         self._last_ns: list[int] = []
         self._incomplete: set[int] = set()
-        self._units = 0
+        self._datagrams = 0
 
     def __len__(self) -> int:
         return len(self._last_ns)
@@ -63,7 +63,7 @@ class CombinedFramesBuilder:
         """Add the frames and messages of a capture. Its columns must not change before `build`."""
         assert len(self) < MAX_CAPTURES
         columns = capture.columns
-        if len(columns["unit"]):
+        if len(columns["datagram"]):
             changed: Columns = {}
             if capture.addresses:
                 codes = self._book.translation(capture.addresses)
@@ -72,14 +72,14 @@ class CombinedFramesBuilder:
                 changed["tunnel"] = self._tunnels.translation(capture.tunnels)[columns["tunnel"]]
             self._parts.append({**columns, **changed} if changed else columns)
             self._capture.append(len(self))
-            self._first.append(self._units)
+            self._first.append(self._datagrams)
             capture.clear.load()
-            for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
-                units, begin, size = added.entries()
-                if len(units):
-                    store.add(units + np.uint32(self._units), added.heap, begin, begin + size)
-            self._incomplete.update(unit + self._units for unit in capture.incomplete)
-            self._units += int(columns["unit"].max()) + 1
+            for store, added in ((self._clear, capture.clear), (self._encrypted, capture.encrypted)):
+                datagrams, begin, size = added.entries()
+                if len(datagrams):
+                    store.add(datagrams + np.uint32(self._datagrams), added.heap, begin, begin + size)
+            self._incomplete.update(datagram + self._datagrams for datagram in capture.incomplete)
+            self._datagrams += int(columns["datagram"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
 
     def build(self) -> CombinedFrames:
@@ -87,17 +87,17 @@ class CombinedFramesBuilder:
         last_ns = np.array(self._last_ns, np.int64)
         addresses, tunnels = self._book.ipv6, self._tunnels.names
         return CombinedFrames(
-            self._join_columns(), self._clear, self._sealed, addresses, tunnels, last_ns, self._incomplete
+            self._join_columns(), self._clear, self._encrypted, addresses, tunnels, last_ns, self._incomplete
         )
 
     def _join_columns(self) -> Columns:
-        """The columns of all captures, with units and addresses that distinguish the captures."""
+        """The columns of all captures, with datagrams and addresses that distinguish the captures."""
         if not self._parts:
             return FrameRows(LAYOUT).columns()
         # a concatenation of all captures costs less than to copy each capture by itself
         columns = {name: np.concatenate([part[name] for part in self._parts]) for name in LAYOUT}
-        rows = [len(part["unit"]) for part in self._parts]
-        columns["unit"] += np.repeat(np.array(self._first, np.uint32), rows)
+        rows = [len(part["datagram"]) for part in self._parts]
+        columns["datagram"] += np.repeat(np.array(self._first, np.uint32), rows)
         number = np.repeat(np.array(self._capture, np.uint64) << np.uint64(CAPTURE_BIT), rows)
         columns["source"] |= number
         columns["destination"] |= number
@@ -106,4 +106,4 @@ class CombinedFramesBuilder:
 
 def retained_size(capture: CaptureFrames) -> int:
     """Bytes of memory that the frames and messages of a capture take."""
-    return len(capture.columns["unit"]) * _ROW_BYTES + capture.clear.stored_bytes + capture.sealed.stored_bytes
+    return len(capture.columns["datagram"]) * _ROW_BYTES + capture.clear.stored_bytes + capture.encrypted.stored_bytes

@@ -115,7 +115,7 @@ class LiveEngine:
         self._on_ended = on_ended
         self._options = structs.replace(options, frames_table=True, messages_table=True)
         self._rules = rules
-        self._window = FrameWindow(sealed=keys is not None)
+        self._window = FrameWindow(encrypted=keys is not None)
         self._ended = EndedSas(rules.remembered)
         self._interfaces = interfaces
         self._packets = packets
@@ -174,9 +174,9 @@ class LiveEngine:
             self._report(key, key, now_ns)
         self._open = 0
 
-    def _make_collector(self, storage: FrameStorage, packets: int = 0, units: int = 0) -> FrameCollector:
+    def _make_collector(self, storage: FrameStorage, packets: int = 0, datagrams: int = 0) -> FrameCollector:
         return FrameCollector(
-            self._options.ports, self._interfaces, storage.rows, storage.messages, packets=packets, units=units
+            self._options.ports, self._interfaces, storage.rows, storage.messages, packets=packets, datagrams=datagrams
         )
 
     def _renew(self) -> None:
@@ -341,7 +341,7 @@ class LiveEngine:
         self._window.release()
         incomplete = self._collector.incomplete
         if incomplete:
-            incomplete.intersection_update(self._window.units.tolist())
+            incomplete.intersection_update(self._window.datagrams.tolist())
         if self._packets is not None:
             self._packets.release(self._window.numbers)
 

@@ -60,7 +60,7 @@ class _LiveMessages(MessageStore):
 
     def add(
         self,
-        units: UInt32Array,
+        datagrams: UInt32Array,
         buffer: UInt8Array,
         begin: Int64Array,
         end: Int64Array,
@@ -68,7 +68,7 @@ class _LiveMessages(MessageStore):
         header: Mapping[str, Any],
     ) -> None:
         """Store messages."""
-        super().add(units, buffer, begin, end, clear, header)
+        super().add(datagrams, buffer, begin, end, clear, header)
         readable = np.flatnonzero(clear)
         if len(readable):
             columns = {name: header[name][readable] for name in _INIT_COLUMNS}
@@ -92,9 +92,9 @@ class SaTimes:
 class FrameWindow:
     """Frames of the IKE SAs that have not ended."""
 
-    def __init__(self, *, sealed: bool) -> None:
-        """`sealed`: keep the bytes of encrypted messages too."""
-        self._spis = None if sealed else ()
+    def __init__(self, *, encrypted: bool) -> None:
+        """`encrypted`: keep the bytes of encrypted messages too."""
+        self._spis = None if encrypted else ()
         self.storage = FrameStorage(DrainedRows(), _LiveMessages(self._spis))
         self._redirected: set[int] = set()  # initiators' SPIs of IKE SAs that a REDIRECT connects
         self.late_frames = 0  # of IKE SAs that had ended
@@ -109,10 +109,10 @@ class FrameWindow:
         return bool((self._rows[_KEY] == RADIUS_KEY).any())
 
     @property
-    def units(self) -> UInt32Array:
+    def datagrams(self) -> UInt32Array:
         """The messages that the frames carry, or parts of. (n,)"""
-        units: UInt32Array = self._rows["unit"]
-        return units
+        datagrams: UInt32Array = self._rows["datagram"]
+        return datagrams
 
     @property
     def numbers(self) -> UInt32Array:
@@ -193,10 +193,10 @@ class FrameWindow:
 
     def release(self) -> None:
         """Free the memory of the messages of frames that were removed."""
-        units = self.units
-        for store in (self.storage.messages.clear, self.storage.messages.sealed):
+        datagrams = self.datagrams
+        for store in (self.storage.messages.clear, self.storage.messages.encrypted):
             if len(store):
-                store.keep(units)
+                store.keep(datagrams)
         if self._redirected:
             self._redirected &= set(self._rows["spi_i"].tolist())
 
@@ -208,21 +208,21 @@ class FrameWindow:
         `make_collector` makes it from its storage, and the numbers of packets and messages that come before.
         """
         rows = self._rows
-        units, unit = np.unique(rows["unit"], return_inverse=True)
-        ranks = np.arange(len(units), dtype=np.uint32)
-        messages = (_copy_messages(store, units, ranks) for store in (old.messages.clear, old.messages.sealed))
+        datagrams, datagram = np.unique(rows["datagram"], return_inverse=True)
+        ranks = np.arange(len(datagrams), dtype=np.uint32)
+        messages = (_copy_messages(store, datagrams, ranks) for store in (old.messages.clear, old.messages.encrypted))
         self.storage = FrameStorage(DrainedRows(), _LiveMessages(self._spis, *messages))
         # the last packet gets this number, so that earlier ones can have smaller numbers
-        new = make_collector(self.storage, min(old.packets, _LAST_NUMBER), len(units))
+        new = make_collector(self.storage, min(old.packets, _LAST_NUMBER), len(datagrams))
         new.incomplete = set(
-            ranks[np.isin(units, np.fromiter(old.incomplete, np.uint32, len(old.incomplete)))].tolist()
+            ranks[np.isin(datagrams, np.fromiter(old.incomplete, np.uint32, len(old.incomplete)))].tolist()
         )
         number = rows["number"].astype(np.int64) - (old.packets - new.packets)
         tunnels, tunnel = np.unique(rows["tunnel"], return_inverse=True)
         names = [NO_TUNNEL if code == NO_TUNNEL else new.tunnels.add(old.tunnels.names[code - 1]) for code in tunnels]
         self._rows = {
             **rows,
-            "unit": ranks[unit],
+            "datagram": ranks[datagram],
             "number": np.maximum(number, 1).astype(np.uint32),
             "tunnel": np.array(names, np.uint32)[tunnel],
             **{end: _translate(rows[end], old.book, new.book) for end in ("source", "destination")},
@@ -285,20 +285,20 @@ class WindowSelection:
     def make_traffic(self, collector: FrameCollector, last_ns: int) -> CombinedFrames:
         """The frames as input of the analysis; `last_ns` is the time up to which the capture was read.
 
-        Units are numbered in the order of their first frames.
+        Datagrams are numbered in the order of their first frames.
         """
         columns: dict[str, npt.NDArray[Any]] = {name: self.rows[name].copy() for name in LAYOUT}
-        units, first, unit = np.unique(columns["unit"], return_index=True, return_inverse=True)
-        rank = np.empty(len(units), np.uint32)
-        rank[np.argsort(first)] = np.arange(len(units))
-        columns["unit"] = rank[unit]
-        clear = _copy_messages(collector.messages.clear, units, rank)
-        sealed = _copy_messages(collector.messages.sealed, units, rank)
-        lacking = rank[np.isin(units, np.fromiter(collector.incomplete, np.uint32, len(collector.incomplete)))]
+        datagrams, first, datagram = np.unique(columns["datagram"], return_index=True, return_inverse=True)
+        rank = np.empty(len(datagrams), np.uint32)
+        rank[np.argsort(first)] = np.arange(len(datagrams))
+        columns["datagram"] = rank[datagram]
+        clear = _copy_messages(collector.messages.clear, datagrams, rank)
+        encrypted = _copy_messages(collector.messages.encrypted, datagrams, rank)
+        lacking = rank[np.isin(datagrams, np.fromiter(collector.incomplete, np.uint32, len(collector.incomplete)))]
         incomplete = set(lacking.tolist())
         share_digests(columns, incomplete, clear)
         addresses, tunnels = collector.book.ipv6, collector.tunnels.names
-        return CombinedFrames(columns, clear, sealed, addresses, tunnels, np.array([last_ns], np.int64), incomplete)
+        return CombinedFrames(columns, clear, encrypted, addresses, tunnels, np.array([last_ns], np.int64), incomplete)
 
 
 def _sort_by_number(rows: Columns) -> Columns:
@@ -323,14 +323,16 @@ def _translate(codes: UInt64Array, old: AddressBook, new: AddressBook) -> UInt64
     return result
 
 
-def _copy_messages(store: MessageBytes, units: npt.NDArray[np.uint32], numbers: npt.NDArray[np.uint32]) -> MessageBytes:
-    """The messages of these units, under other numbers."""
+def _copy_messages(
+    store: MessageBytes, datagrams: npt.NDArray[np.uint32], numbers: npt.NDArray[np.uint32]
+) -> MessageBytes:
+    """The messages of these datagrams, under other numbers."""
     copied = MessageBytes()
     known, begin, size = store.entries()
     if len(known):
-        chosen = np.flatnonzero(np.isin(known, units))
+        chosen = np.flatnonzero(np.isin(known, datagrams))
         low = begin[chosen]
-        copied.add(numbers[np.searchsorted(units, known[chosen])], store.heap, low, low + size[chosen])
+        copied.add(numbers[np.searchsorted(datagrams, known[chosen])], store.heap, low, low + size[chosen])
     return copied
 
 

@@ -150,8 +150,8 @@ def read_shape(
         keys=keys,
         payloads=True,
         payloads_of=handshake,
-        on_contents=lambda conversation, sealed, contents: sas.extend(
-            collect_ike_sas(conversation, sealed, contents, ())
+        on_contents=lambda conversation, encrypted, contents: sas.extend(
+            collect_ike_sas(conversation, encrypted, contents, ())
         ),
     )
     analysis = read_captures(path, options)

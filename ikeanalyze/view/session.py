@@ -138,25 +138,25 @@ class CaptureSession:
 
 
 class _MessageBytesCollector:
-    """The bytes and contents of the small capture, by unit: a message or a fragment on the wire."""
+    """The bytes and contents of the small capture, by datagram."""
 
     def __init__(self) -> None:
-        #: For each message in each frame: frame number in the small capture, unit, message ID, whether it is a
+        #: For each message in each frame: frame number in the small capture, datagram, message ID, whether it is a
         #: response, fragment number.
         self.rows: list[tuple[int, int, int, bool, int]] = []
         self.bytes: dict[int, bytes] = {}
         self.contents: dict[int, DecodedMessage] = {}
 
     def take_bytes(self, capture: CaptureFrames) -> None:
-        names = ("number", "unit", "message_id", "flags", "fragment")
+        names = ("number", "datagram", "message_id", "flags", "fragment")
         columns = (capture.columns[name].tolist() for name in names)
         self.rows = [
-            (number, unit, message_id, bool(flags & FLAG_RESPONSE), fragment)
-            for number, unit, message_id, flags, fragment in zip(*columns, strict=True)
+            (number, datagram, message_id, bool(flags & FLAG_RESPONSE), fragment)
+            for number, datagram, message_id, flags, fragment in zip(*columns, strict=True)
         ]
-        for _, unit, *_ in self.rows:
-            data = capture.clear.get(unit)
-            self.bytes[unit] = capture.sealed.get(unit, b"") if data is None else data
+        for _, datagram, *_ in self.rows:
+            data = capture.clear.get(datagram)
+            self.bytes[datagram] = capture.encrypted.get(datagram, b"") if data is None else data
 
     def take_contents(self, state: AnalysisState, _: MessageBytes, contents: DecodedMessages) -> None:
         indexes = contents.of_message[state.message_of_datagram]
@@ -169,27 +169,27 @@ def _make_messages(
     analysis: Analysis, numbers: list[int], collected: _MessageBytesCollector
 ) -> Iterator[MessageDetails]:
     """Yield the messages of a handshake in order of time; `numbers`: original numbers of the small capture's frames."""
-    units = {(numbers[number - 1], *key): unit for number, unit, *key in collected.rows}
+    datagrams = {(numbers[number - 1], *key): datagram for number, datagram, *key in collected.rows}
     frames: dict[int, list[tuple[int, int | None, int | None]]] = {}
     columns = ("message", "number", "message_id", "flags", "fragment")
     for message, number, message_id, flags, fragment in analysis.frames.select(columns).iter_rows():
-        unit = units.get((number, message_id or 0, bool((flags or 0) & FLAG_RESPONSE), fragment or 0))
-        frames.setdefault(message, []).append((number, fragment, unit))
+        datagram = datagrams.get((number, message_id or 0, bool((flags or 0) & FLAG_RESPONSE), fragment or 0))
+        frames.setdefault(message, []).append((number, fragment, datagram))
     start = analysis.handshakes["start_ns"][0]
     table = cast_text_columns(analysis.messages).sort("first_ns", "message")
     for row in table.iter_rows(named=True):
         frames_of_message = sorted(frames.get(row["message"], ()), key=lambda frame: frame[0])
         start = row["first_ns"] if start is None else start
         parts: dict[int, CapturedPart] = {}
-        for number, fragment, unit in frames_of_message:
-            if unit is not None and unit not in parts and collected.bytes.get(unit):
-                parts[unit] = CapturedPart(number, fragment, collected.bytes[unit])
+        for number, fragment, datagram in frames_of_message:
+            if datagram is not None and datagram not in parts and collected.bytes.get(datagram):
+                parts[datagram] = CapturedPart(number, fragment, collected.bytes[datagram])
         yield MessageDetails(
             row=row,
             after_ns=row["first_ns"] - start,
             frames=tuple(dict.fromkeys(number for number, _, _ in frames_of_message)),
             parts=tuple(parts.values()),
-            content=next((collected.contents[unit] for unit in parts if unit in collected.contents), None),
+            content=next((collected.contents[datagram] for datagram in parts if datagram in collected.contents), None),
         )
 
 

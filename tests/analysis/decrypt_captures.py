@@ -122,7 +122,7 @@ def payloads_add_up(analysis: Analysis) -> None:
             assert parts == row["initiator_bytes"] + row["responder_bytes"]
 
 
-def is_what_was_sealed(found: Look, sas: Sequence[Sa], known: Sequence[KeySet] | None = None) -> None:
+def is_what_was_encrypted(found: Look, sas: Sequence[Sa], known: Sequence[KeySet] | None = None) -> None:
     """Each message that is open has in it what its sender put in, and the epoch is its sender's.
 
     `known`: the keys that there were, where it is not all. Without IKE_SA_INIT, what tells the epoch is their number.

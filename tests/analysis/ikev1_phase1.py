@@ -22,12 +22,12 @@ class Phase:
                 for public in (PUBLIC_I, PUBLIC_R)
             ),
         ]
-        self.sealed = [self.sender.send(mode, 0, [NAME, self.sender.hash_payload()]) for _ in range(2)]
+        self.encrypted = [self.sender.send(mode, 0, [NAME, self.sender.hash_payload()]) for _ in range(2)]
 
     def trace(self) -> Trace:
         """The six messages of main mode, 10 ms apart."""
         trace = Trace()
-        for number, message in enumerate([*self.clear, *self.sealed]):
+        for number, message in enumerate([*self.clear, *self.encrypted]):
             trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
         return trace
 

@@ -146,9 +146,9 @@ def test_a_flood_that_no_key_opens():
     sa = Sa(proposals=(ike.CLASSIC,))
     trace = Trace()
     end = trace.play(sa.whole())
-    sealer = ike.Sealer(sa.rng, iv=16, block=16)
+    encryptor = ike.Encryptor(sa.rng, iv=16, block=16)
     for number in range(2000):
-        data = ike.sealed(sa.spi_i, sa.spi_r, ike.INFORMATIONAL, 8, number + 2, 0, sealer.body(20))
+        data = ike.encrypted(sa.spi_i, sa.spi_r, ike.INFORMATIONAL, 8, number + 2, 0, encryptor.body(20))
         trace.send(end + SECOND + number * 10**6, bytes(4) + data, sport=4500, dport=4500)
     others = [keys for seed in range(300) for keys in Sa(seed, proposals=(ike.CLASSIC,)).key_sets]
 

@@ -10,7 +10,7 @@ from tests.paths import CAPTURES
 def test_everything_refers_to_something():
     result = look(CAPTURES / "loss20-classic.pcap", log_of("loss20-classic"))
     talk, analysis = result.conversation, result.analysis
-    # each unit here is a frame: nothing was fragmented
+    # each datagram here is a frame: nothing was fragmented
     assert len(talk.datagrams) == analysis.frames.height == analysis.captures[0].accounting["ike"]
     assert sorted(set(talk.message_of_datagram.tolist())) == list(range(len(talk.messages)))
     assert len(talk.messages) == analysis.messages.height

@@ -77,9 +77,9 @@ def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSaRecord], DaemonLogInd
     files = [read_keys(str(path)) for path in keys or (log_of(name),)]
     result: list[IkeSaRecord] = []
 
-    def look(conversation, sealed, contents):
+    def look(conversation, encrypted, contents):
         key_sets = [key_set for file in files for key_set in file.key_sets]
-        result.extend(collect_ike_sas(conversation, sealed, contents, key_sets))
+        result.extend(collect_ike_sas(conversation, encrypted, contents, key_sets))
 
     read_captures(capture_of(name), ReadOptions(keys=files, payloads=True, on_contents=look))
     return result, index_daemon_logs(files)

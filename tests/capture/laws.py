@@ -24,7 +24,7 @@ def obey(capture: CaptureFrames, path: Path | None = None) -> CaptureFrames:
     if len(columns["number"]):
         assert columns["number"].min() >= 1
         assert columns["number"].max() <= capture.packets
-    assert set(capture.clear) <= set(columns["unit"].tolist())
+    assert set(capture.clear) <= set(columns["datagram"].tolist())
     assert len({len(column) for column in columns.values()}) == 1
     return capture
 
@@ -72,10 +72,10 @@ def rows(capture: CaptureFrames, *names: str) -> list[tuple[int, ...]]:
     return list(zip(*(capture.columns[name].tolist() for name in names), strict=True))
 
 
-def bytes_by_unit(capture: CaptureFrames) -> dict[int, int]:
+def bytes_by_datagram(capture: CaptureFrames) -> dict[int, int]:
     sums: dict[int, int] = {}
-    for unit, size in rows(capture, "unit", "bytes"):
-        sums[unit] = sums.get(unit, 0) + size
+    for datagram, size in rows(capture, "datagram", "bytes"):
+        sums[datagram] = sums.get(datagram, 0) + size
     return sums
 
 

@@ -55,8 +55,8 @@ def handshake(rng: Random) -> Trace:
     for _ in range(rng.randrange(4)):
         trace.repeat(rng.sample(trace.packets, 2), rng.choice([20_000, SECOND // 2, 31 * SECOND]))
     for index in range(rng.randrange(20)):
-        sealed = transport.esp(7, index, rng.randbytes(rng.randrange(3000)))
-        trace.send(end + index, sealed, sport=4500, dport=rng.choice([4500, 500, 40000]))
+        encrypted = transport.esp(7, index, rng.randbytes(rng.randrange(3000)))
+        trace.send(end + index, encrypted, sport=4500, dport=rng.choice([4500, 500, 40000]))
     trace.send(end, transport.NAT_KEEPALIVE, sport=4500, dport=4500)
     for data in ikev1.main_mode(rng):
         trace.send(end + MS, data)
@@ -135,7 +135,7 @@ KINDS = {
     "hip": ipv4(b"\x3b\x04\x01\x21" + bytes(36) + bytes(60), protocol=ip.HIP),
     "tcp": tcp_packet(tcp_framed(Handshake(1).init()[0].datagrams[0]), 4500, 40000, 1),
     "icmp": transport.icmp_error(udp_packet(bytes(100)), "192.0.2.1", "192.0.2.2"),
-    "fragment": ip.ip_fragments(udp_packet(Handshake(1).sealed(35, 3000).ike[0]), 576, 1)[0],
+    "fragment": ip.ip_fragments(udp_packet(Handshake(1).encrypted(35, 3000).ike[0]), 576, 1)[0],
     "later fragment": ip.ip_fragments(udp_packet(bytes(3000), 1, 1, A, B), 1280, 1)[1],
     "extensions": ipv6(bytes(90), extensions=[ip.hop_by_hop(), ip.routing(), ip.destination_options(bytes(30))]),
     "dns": udp_packet(bytes(100), 53, 53),

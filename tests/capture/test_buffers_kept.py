@@ -6,16 +6,16 @@ import pytest
 from ikeanalyze.capture.buffers import MessageBytes
 
 
-def units(*numbers: int) -> np.ndarray:
+def datagrams(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.uint32)
 
 
 def add(clear: MessageBytes, **messages: bytes) -> None:
-    """Keep messages by unit, given as u7=b"..."."""
+    """Keep messages by datagram, given as u7=b"..."."""
     data = b"".join(messages.values())
     size = np.array([len(message) for message in messages.values()])
     end = np.cumsum(size)
-    numbers = units(*(int(name[1:]) for name in messages))
+    numbers = datagrams(*(int(name[1:]) for name in messages))
     clear.add(numbers, np.frombuffer(data, np.uint8), end - size, end)
 
 
@@ -42,10 +42,10 @@ def test_a_later_value_replaces_an_earlier_one() -> None:
 
 def test_offsets_and_sizes_of_values_are_given() -> None:
     clear = MessageBytes()
-    begin, size = clear.places(units(1, 2))
+    begin, size = clear.places(datagrams(1, 2))
     assert size.tolist() == [0, 0]
     add(clear, u3=b"three", u5=b"five")
-    begin, size = clear.places(units(5, 4, 3, 3, 6))
+    begin, size = clear.places(datagrams(5, 4, 3, 3, 6))
     result = [clear.heap[low : low + count].tobytes() for low, count in zip(begin, size, strict=True)]
     assert result == [b"five", b"", b"three", b"three", b""]
 
@@ -53,7 +53,7 @@ def test_offsets_and_sizes_of_values_are_given() -> None:
 def test_places_of_units_with_large_numbers_are_given() -> None:
     clear = MessageBytes()
     add(clear, u3=b"three", u4000000000=b"large")
-    begin, size = clear.places(units(4_000_000_000, 5, 3, 4_294_967_295))
+    begin, size = clear.places(datagrams(4_000_000_000, 5, 3, 4_294_967_295))
     result = [clear.heap[low : low + count].tobytes() for low, count in zip(begin, size, strict=True)]
     assert result == [b"large", b"", b"three", b""]
 
@@ -71,10 +71,10 @@ def test_clearing_removes_all_values() -> None:
 def test_kept_messages_grow_with_any_share(share: float | None) -> None:
     rng = Random(1)
     clear, expected = MessageBytes(), {}
-    for unit in range(300):
-        expected[unit] = rng.randbytes(rng.randrange(2000))
+    for datagram in range(300):
+        expected[datagram] = rng.randbytes(rng.randrange(2000))
         clear.share = share
-        add(clear, **{f"u{unit}": expected[unit]})
+        add(clear, **{f"u{datagram}": expected[datagram]})
     assert dict(clear) == expected
 
 
@@ -91,7 +91,7 @@ def test_a_heap_filled_from_two_sides() -> None:
 def test_values_can_be_selected() -> None:
     clear = MessageBytes()
     add(clear, u3=b"three", u5=b"five", u9=b"nine")
-    clear.keep(units(9, 3, 7))
+    clear.keep(datagrams(9, 3, 7))
     assert dict(clear) == {3: b"three", 9: b"nine"}
     add(clear, u4=b"four")
     assert dict(clear) == {3: b"three", 4: b"four", 9: b"nine"}

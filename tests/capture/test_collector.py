@@ -41,7 +41,7 @@ def test_a_partial_result_is_merged(version: int) -> None:
     one, two, all_of_it = collect(first, second, whole)
     columns = two.columns()
     half = two.make_partial_result(None)
-    half.clear = half.sealed = MessageBytes().entries()  # these are tested with shared memory
+    half.clear = half.encrypted = MessageBytes().entries()  # these are tested with shared memory
     one.merge_partial_result(half, columns)
     assert (one.packets, one.bytes) == (all_of_it.packets, all_of_it.bytes)
     assert (one.first_ns, one.last_ns) == (all_of_it.first_ns, all_of_it.last_ns)

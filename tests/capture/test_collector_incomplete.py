@@ -9,13 +9,13 @@ NAMES = (
 
 
 def digests(
-    units: list[int], headers: list[int], incomplete: set[int], clear: dict[int, bytes] | None = None
+    datagrams: list[int], headers: list[int], incomplete: set[int], clear: dict[int, bytes] | None = None
 ) -> list[int]:
-    """Digests 100, 101, ... of frames of these units; `headers`: lengths of the messages, else equal."""
-    columns: dict[str, np.ndarray] = {name: np.ones(len(units), np.uint32) for name in NAMES}
+    """Digests 100, 101, ... of frames of these datagrams; `headers`: lengths of the messages, else equal."""
+    columns: dict[str, np.ndarray] = {name: np.ones(len(datagrams), np.uint32) for name in NAMES}
     columns["ike_bytes"] = np.array(headers, np.uint32)
-    columns["unit"] = np.array(units, np.uint32)
-    columns["digest"] = np.array(units, np.uint64) + np.uint64(100)
+    columns["datagram"] = np.array(datagrams, np.uint32)
+    columns["digest"] = np.array(datagrams, np.uint64) + np.uint64(100)
     share_digests(columns, incomplete, clear or {})
     return [digest - 100 for digest in columns["digest"].tolist()]
 

@@ -84,7 +84,7 @@ def test_standard_input_and_compression(tmp_path: Path, monkeypatch: pytest.Monk
 def test_batches_make_no_difference(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = some_trace(1280)
     shake = Handshake(2, switch=False)
-    for index, part in enumerate([shake.sealed(35, 5000, message_id=1), shake.sealed(35, 4000, message_id=2)]):
+    for index, part in enumerate([shake.encrypted(35, 5000, message_id=1), shake.encrypted(35, 4000, message_id=2)]):
         trace.message(2 * SECOND + index, part)
     stream = transport.TCP_PREFIX + transport.tcp_framed(shake.init()[0].ike[0]) * 3
     trace.ip(3 * SECOND, transport.tcp_packet(b"", 4500, 9, 0, flags=transport.SYN))
@@ -191,12 +191,14 @@ def test_tshark_counts_the_same_on_fragments_and_odd_ports(tmp_path: Path) -> No
     trace = some_trace(1280)
     shake = Handshake(3, nat=True)
     trace.play(shake.setup(auth=(1, 1)), at=5 * SECOND)
-    trace.send(9 * SECOND, shake.sealed(35, 3000, message_id=7).datagrams[0], sport=40001, dport=4500)
+    trace.send(9 * SECOND, shake.encrypted(35, 3000, message_id=7).datagrams[0], sport=40001, dport=4500)
     path = trace.write(tmp_path / "some.pcap")
     capture = obey(read_frames(str(path)))
     # tshark shows a message where its last IP fragment is
     last_frames = {
-        unit: number for number, unit, protocol in rows(capture, "number", "unit", "protocol") if protocol == 0
+        datagram: number
+        for number, datagram, protocol in rows(capture, "number", "datagram", "protocol")
+        if protocol == 0
     }
     expected = [int(number) for (number,) in fields_of(path, "isakmp", "frame.number")]
     assert sorted(last_frames.values()) == expected

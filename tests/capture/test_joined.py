@@ -37,11 +37,11 @@ def test_parts_give_the_frames_of_the_whole(capture, packets, tmp_path):
     assert (joined.first_ns, joined.last_ns) == (whole.first_ns, whole.last_ns)
     assert joined.interfaces == read_frames(str(parts[0])).interfaces
     for name, column in whole.columns.items():
-        if name != "unit":
+        if name != "datagram":
             np.testing.assert_array_equal(joined.columns[name], column, err_msg=name)
     # the numbers of datagrams are arbitrary, which frames have the same is not
-    pairs = set(zip(joined.columns["unit"].tolist(), whole.columns["unit"].tolist(), strict=True))
-    assert len(pairs) == len(set(whole.columns["unit"].tolist())) == len(set(joined.columns["unit"].tolist()))
+    pairs = set(zip(joined.columns["datagram"].tolist(), whole.columns["datagram"].tolist(), strict=True))
+    assert len(pairs) == len(set(whole.columns["datagram"].tolist())) == len(set(joined.columns["datagram"].tolist()))
 
 
 def test_formats_and_compressions_are_mixed(tmp_path):

@@ -54,7 +54,7 @@ def equal(one: CaptureFrames, two: CaptureFrames) -> None:
     assert (one.accounting, one.accounting_bytes) == (two.accounting, two.accounting_bytes)
     assert one.warnings == two.warnings
     assert dict(one.clear) == dict(two.clear)
-    assert dict(one.sealed) == dict(two.sealed)
+    assert dict(one.encrypted) == dict(two.encrypted)
     for name, column in one.columns.items():
         if name in ("source", "destination"):
             assert addresses(one, name) == addresses(two, name)
@@ -100,15 +100,15 @@ def test_two_halves_give_the_same_as_one_process(
 def test_encrypted_messages_are_kept_on_demand(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     result = both(many().pcap(), used, monkeypatch, [True], None)
     # IKE_INTERMEDIATE in 2 fragments and 1 message, IKE_AUTH in 3 and 2 fragments
-    assert len(result.sealed) == 60 * 8
-    assert {data[16] for data in result.sealed.values()} == {46, 53}
+    assert len(result.encrypted) == 60 * 8
+    assert {data[16] for data in result.encrypted.values()} == {46, 53}
 
 
 def test_those_of_some_ike_sas(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [int.from_bytes(Handshake(number).spi_i, "big") for number in (3, 58)]
     result = both(many().pcap(), used, monkeypatch, [True], wanted)
-    assert {int.from_bytes(data[:8], "big") for data in result.sealed.values()} == set(wanted)
-    assert len(result.sealed) == 2 * 8
+    assert {int.from_bytes(data[:8], "big") for data in result.encrypted.values()} == set(wanted)
+    assert len(result.encrypted) == 2 * 8
 
 
 def test_tunnels(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,8 @@ def test_captures_stand_one_behind_the_other():
     requested = [format_address_code(code, traffic.addresses) for code in columns["source"].tolist()]
     assert requested == [*initiator * 2, *initiator[::-1] * 2]
     assert len(np.unique(strip_capture_numbers(columns["source"]))) == 2
-    assert len(np.unique(columns["unit"])) == 8
-    for name in set(LAYOUT) - {"source", "destination", "unit"}:
+    assert len(np.unique(columns["datagram"])) == 8
+    for name in set(LAYOUT) - {"source", "destination", "datagram"}:
         own = np.concatenate([captures[place].columns[name] for place in (0, 2)])
         assert columns[name].tolist() == own.tolist(), name
 
@@ -58,7 +58,7 @@ def test_bytes_of_messages_are_found_by_their_units():
     for capture in (first, second):
         group.add(capture)
     traffic = group.build()
-    result = [traffic.clear[unit] for unit in traffic.columns["unit"].tolist() if unit in traffic.clear]
+    result = [traffic.clear[datagram] for datagram in traffic.columns["datagram"].tolist() if datagram in traffic.clear]
     assert result == [*first.clear.values(), *second.clear.values()]
     assert len(result) == 4
 

@@ -140,7 +140,7 @@ def test_the_comment_names_the_frames(decrypt, tshark):
 @settings(max_examples=8, phases=(Phase.generate,))
 @given(st.integers(0, 2**32), st.floats(0, 0.3))
 def test_a_decrypted_capture_agrees_whatever_is_lost(seed, lost):
-    """`written == packets - removed + inserted`, and each message in clear is one that was sealed."""
+    """`written == packets - removed + inserted`, and each message in clear is one that was encrypted."""
 
     rng = Random(seed)
     sas = [Sa(rng, proposals=(proposal,)) for proposal in (ike.HYBRID, ike.CLASSIC)]
@@ -163,12 +163,12 @@ def test_a_decrypted_capture_agrees_whatever_is_lost(seed, lost):
     untouched = [packet for number, packet in enumerate(before, 1) if number not in edits.edits]
     left = iter(after)
     assert all(any(item == other for other in left) for item in untouched)
-    sealed = {sa.spi_i: sa for sa in sas}
+    encrypted = {sa.spi_i: sa for sa in sas}
     new = [data[14 + 20 + 8 + 4 :] for _, data in after if (0, data) not in [(0, value) for _, value in untouched]]
     assert len(new) == edits.messages
     for message in new:
         flags, ident = message[19], int.from_bytes(message[20:24], "big")
-        put = sealed[message[:8]].inside[ident, message[18], bool(flags & 8), bool(flags & 0x20)]
+        put = encrypted[message[:8]].inside[ident, message[18], bool(flags & 8), bool(flags & 0x20)]
         assert (message[16], message[28:]) == (put.first, put.plaintext)
 
 

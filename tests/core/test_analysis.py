@@ -102,7 +102,7 @@ def test_duplicate_frames(seed):
     rng = np.random.default_rng(seed)
     count = int(rng.integers(0, 60))
     columns = {name: np.zeros(count, dtype) for name, dtype in LAYOUT.items()}
-    columns["unit"] = np.arange(count, dtype=np.uint32)
+    columns["datagram"] = np.arange(count, dtype=np.uint32)
     columns["time_ns"] = np.cumsum(rng.choice([0, 100, MS, 200 * MS, 5_000 * MS, -MS], count)).astype(np.int64)
     columns["digest"] = rng.integers(0, 9, count).astype(np.uint64)
     for name, values in (("ttl", (64, 63)), ("interface", (0, 1)), ("ip_id", (0, 7)), ("source", (1, 2))):

@@ -113,7 +113,7 @@ def test_messages_that_were_read_remain_in_the_file(tmp_path: Path):
     assert len(clear.in_file) == len(clear) == 120  # a request and a response of each handshake
     assert len(clear.entries()[0]) == 0
     expected = [message.ike[0] for number in range(60) for message in Handshake(number).setup()[:2]]
-    assert [clear[unit] for unit in sorted(clear)] == expected
+    assert [clear[datagram] for datagram in sorted(clear)] == expected
     with pytest.raises(KeyError):
         clear[max(clear) + 1]
     some = sorted(clear)[10:20]

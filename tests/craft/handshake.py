@@ -64,14 +64,14 @@ class Handshake:
         nat_ports: tuple[int, int] = (61500, 61501),
         proposals: Sequence[ike.Proposal] = (ike.CLASSIC,),
         notifies: Sequence[ike.Payload] = (),
-        sealer: ike.Sealer | None = None,
+        encryptor: ike.Encryptor | None = None,
     ) -> None:
         self.rng = Random(rng) if isinstance(rng, int) else rng
         self.initiator, self.responder = initiator, responder
         self.switch, self.nat, self.nat_ports = switch, nat, nat_ports
         self.proposals = proposals
         self.notifies = notifies
-        self.sealer = ike.Sealer(self.rng) if sealer is None else sealer
+        self.encryptor = ike.Encryptor(self.rng) if encryptor is None else encryptor
         self.spi_i, self.spi_r = self.rng.randbytes(8), self.rng.randbytes(8)
         self.message_id = {True: 0, False: 0}  # of the next request of the initiator, of the responder
         self.moved = False
@@ -115,7 +115,7 @@ class Handshake:
         data = ike.message(self.spi_i, responder, exchange_type, flags, message_id, payloads)
         return self._message([data], exchange_type, message_id, from_initiator, response)
 
-    def sealed(
+    def encrypted(
         self,
         exchange_type: int,
         size: int,
@@ -130,10 +130,10 @@ class Handshake:
         ident = self.message_id[from_initiator] if message_id is None else message_id
         flags = ike.INITIATOR * from_initiator | ike.RESPONSE * response
         if fragments == 1:
-            body = self.sealer.body(size)
-            datagrams = [ike.sealed(self.spi_i, self.spi_r, exchange_type, flags, ident, first, body)]
+            body = self.encryptor.body(size)
+            datagrams = [ike.encrypted(self.spi_i, self.spi_r, exchange_type, flags, ident, first, body)]
         else:
-            bodies = self.sealer.bodies(size, fragments)
+            bodies = self.encryptor.bodies(size, fragments)
             datagrams = ike.skf(self.spi_i, self.spi_r, exchange_type, flags, ident, first, bodies)
         return self._message(datagrams, exchange_type, ident, from_initiator, response)
 
@@ -150,7 +150,7 @@ class Handshake:
         ident = self.message_id[by_initiator]
         self.message_id[by_initiator] += 1
         return [
-            self.sealed(
+            self.encrypted(
                 exchange_type,
                 size,
                 from_initiator=by_initiator != response,

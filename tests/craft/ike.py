@@ -183,7 +183,7 @@ def nat_hash(spi_i: bytes, spi_r: bytes, address: str, port: int) -> bytes:
     return hashlib.sha1(spi_i + spi_r + ip_address(address).packed + struct.pack(">H", port)).digest()
 
 
-def sealed(
+def encrypted(
     spi_i: bytes, spi_r: bytes, exchange_type: int, flags: int, message_id: int, first: int, body: bytes
 ) -> bytes:
     """A message of one SK payload. `first`: type of the first payload inside; `body`: IV, ciphertext, ICV."""
@@ -213,7 +213,7 @@ def skf(
 
 
 @dataclass(slots=True)
-class Sealer:
+class Encryptor:
     """Gives the bodies of SK and SKF payloads: random bytes, as many as a cipher with these lengths gives."""
 
     rng: Random

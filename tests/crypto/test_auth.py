@@ -26,12 +26,12 @@ def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
     openers = [Decryptor(keys, IkeSuite(Encryption.AES_GCM_16, 256, 0)) for keys in recorded_key_sets(NAME)]
     result, fragments, first = [], SkfReassembler(), b""
     for message in ike_messages(NAME):
-        sealed = find_encrypted_payload(message)
-        if sealed is None:
+        encrypted = find_encrypted_payload(message)
+        if encrypted is None:
             continue
         opened = next(filter(None, (opener.decrypt(message, bool(message[19] & 0x08)) for opener in openers)))
-        if sealed.fragment:
-            number, total = sealed.fragment
+        if encrypted.fragment:
+            number, total = encrypted.fragment
             first = message if number == 1 else first
             fragments.add(number, total, opened.first, opened.plaintext)
             message, opened = first, fragments.get_message()

@@ -212,10 +212,10 @@ def test_ccm_put_together_is_the_librarys(icv, size):
         bytes(size),
         bytes([7]) * (size * 220),
     )  # over 65,280 bytes the length is written otherwise
-    sealed = AESCCM(key, tag_length=icv).encrypt(salt + iv, data, associated)
+    encrypted = AESCCM(key, tag_length=icv).encrypt(salt + iv, data, associated)
     ours = BlockCcm(AES(key), salt, icv)
-    assert ours.encrypt(iv, data, associated) == sealed
-    assert ours.decrypt(iv, sealed, associated) == data
+    assert ours.encrypt(iv, data, associated) == encrypted
+    assert ours.decrypt(iv, encrypted, associated) == data
 
 
 def test_des_is_triple_des_with_one_key():

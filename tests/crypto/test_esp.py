@@ -59,7 +59,7 @@ def sender(names):
     iv = bytes(range(100, 100 + iv_size))
     plain = CLEAR + bytes(range(1, 9)) + bytes([8, 4])  # 32 bytes, whole blocks of every cipher
 
-    def sealed(upper):
+    def encrypted(upper):
         spi, low, high = struct.pack(">I", 7), struct.pack(">I", 9), struct.pack(">I", upper)
         if names[1] == "NULL":
             kind = ChaCha20Poly1305 if "ChaCha" in names[0] else AESGCM
@@ -83,7 +83,7 @@ def sender(names):
         digest, kept = ("md5", 96) if name == "MD5" else (f"sha{rest[0]}", int(rest[1]))
         return packet + hmac.digest(integrity_key, packet + high, digest)[: kept // 8]
 
-    return EspDecryptor(*chosen), sealed
+    return EspDecryptor(*chosen), encrypted
 
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
@@ -101,17 +101,17 @@ def test_packets_of_scapy_are_decrypted(names, esn):
     "names", [*ALGORITHMS, ("AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]", "NULL")], ids=" ".join
 )
 def test_extended_sequence_numbers_behind_a_whole_cycle(names):
-    opener, sealed = sender(names)
+    opener, encrypted = sender(names)
     before = None
     for upper in (0, 0, 1, 0, 1, 2, 3):
-        inside = opener.decrypt(sealed(upper), before)
+        inside = opener.decrypt(encrypted(upper), before)
         assert (inside.upper, inside.payload) == (upper, CLEAR)
         before = inside.upper
-    assert opener.decrypt(sealed(5), before) is None
-    assert (opener.decrypt(sealed(3)).upper, opener.decrypt(sealed(4))) == (3, None)
+    assert opener.decrypt(encrypted(5), before) is None
+    assert (opener.decrypt(encrypted(3)).upper, opener.decrypt(encrypted(4))) == (3, None)
     last = 2**32 - 1
-    assert opener.decrypt(sealed(last), last).upper == last
-    assert opener.decrypt(sealed(0), last) is None
+    assert opener.decrypt(encrypted(last), last).upper == last
+    assert opener.decrypt(encrypted(0), last) is None
 
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)

@@ -296,7 +296,7 @@ def test_only_payload_chains_are_plausible(first, plaintext, cut, expected):
     ],
 )
 def test_messages_without_an_encrypted_payload_are_not_decrypted(change):
-    message = bytearray(ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(64)))
+    message = bytearray(ike.encrypted(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(64)))
     assert find_encrypted_payload(bytes(message)) is not None
     for at, value in change.items():
         message[at] = value
@@ -340,10 +340,10 @@ def test_padding_that_is_longer_than_the_payload():
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     keys = keys_for(Encryption.AES_GCM_16, 128, 0)
-    head = ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(8 + 4 + 16))[:32]
+    head = ike.encrypted(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(8 + 4 + 16))[:32]
     for padded, expected in ((b"\0\0\0\3", b""), (b"\0\0\0\4", None), (b"\0\0\0\xff", None)):
-        sealed = AESGCM(keys.sk_ei[:16]).encrypt(keys.sk_ei[16:] + bytes(8), padded, head)
-        opened = Decryptor(keys).decrypt(head + bytes(8) + sealed, True)
+        encrypted = AESGCM(keys.sk_ei[:16]).encrypt(keys.sk_ei[16:] + bytes(8), padded, head)
+        opened = Decryptor(keys).decrypt(head + bytes(8) + encrypted, True)
         assert (opened and opened.plaintext) == expected
 
 
@@ -377,9 +377,9 @@ def read_by_tshark(directory: Path, rows: list[str], messages: list[bytes]) -> l
     """What tshark prints of each message, decrypted with these rows of Wireshark's key table."""
     (directory / "ikev2_decryption_table").write_text("".join(row + "\n" for row in rows))
     packets = [Packet(at, link.ethernet(udp_packet(message))) for at, message in enumerate(messages)]
-    (directory / "sealed.pcap").write_bytes(pcap(packets))
+    (directory / "encrypted.pcap").write_bytes(pcap(packets))
     environment = {**os.environ, "WIRESHARK_CONFIG_DIR": str(directory)}
-    command = ["tshark", "-n", "-V", "-r", str(directory / "sealed.pcap")]
+    command = ["tshark", "-n", "-V", "-r", str(directory / "encrypted.pcap")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert "Error loading" not in done.stderr
     return re.split(r"^Frame \d+: ", done.stdout, flags=re.MULTILINE)[1:]
@@ -392,7 +392,7 @@ def row_for(spi_i: bytes, keys: MessageKeys, key_bits: int | None) -> str:
 
 
 @pytest.mark.tshark
-def test_tshark_reads_what_was_sealed(tmp_path):
+def test_tshark_reads_what_was_encrypted(tmp_path):
     rows, messages = [], []
     known = [suite for suite in SUITES if suite[0] in ENCR and suite[2] in INTEG]
     for number, (encryption, key_bits, integrity) in enumerate(known):
@@ -414,7 +414,7 @@ def test_tshark_reads_what_was_sealed(tmp_path):
 
 
 @pytest.mark.tshark
-def test_tshark_reads_the_fragments_that_were_sealed(tmp_path):
+def test_tshark_reads_the_fragments_that_were_encrypted(tmp_path):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
     parts = CHAIN[:9], CHAIN[9:20], CHAIN[20:]
     messages = [

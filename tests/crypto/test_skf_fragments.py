@@ -30,9 +30,9 @@ def test_no_fragment_is_larger_and_all_but_the_last_are_as_large_as_can_be(encry
         assert [parse_fragment_header(part) for part in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
         opener, together = Decryptor(keys, suite), SkfReassembler()
         for part in parts:
-            sealed = find_encrypted_payload(part)
-            opened = opener.decrypt_payload(sealed, True)
-            assert together.add(*sealed.fragment, opened.first, opened.plaintext)
+            encrypted = find_encrypted_payload(part)
+            opened = opener.decrypt_payload(encrypted, True)
+            assert together.add(*encrypted.fragment, opened.first, opened.plaintext)
         assert (together.get_message().first, together.get_message().plaintext) == (LONG_FIRST, LONG)
 
 

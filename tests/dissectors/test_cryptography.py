@@ -103,14 +103,14 @@ def random_cases(rng):
         data, associated = rng.randbytes(length), rng.randbytes(rng.choice([0, 1, 16, 32, 40]))
         for size in (16, 24, 32):
             key, nonce = rng.randbytes(size), rng.randbytes(12)
-            sealed = AESGCM(key).encrypt(nonce, data, associated)
-            tag = sealed[length:][: rng.choice([8, 12, 16])]
-            yield f"gcm AES {hexes(key, nonce, associated, sealed[:length], tag)}", data.hex()
-            yield f"gcm AES {hexes(key, nonce, associated, sealed[:length], bytes(len(tag)))}", "nil"
+            encrypted = AESGCM(key).encrypt(nonce, data, associated)
+            tag = encrypted[length:][: rng.choice([8, 12, 16])]
+            yield f"gcm AES {hexes(key, nonce, associated, encrypted[:length], tag)}", data.hex()
+            yield f"gcm AES {hexes(key, nonce, associated, encrypted[:length], bytes(len(tag)))}", "nil"
             tag_size = rng.choice([8, 12, 16])
-            sealed = AESCCM(key, tag_size).encrypt(nonce[:11], data, associated)
-            yield f"ccm AES {hexes(key, nonce[:11], associated, sealed[:length], sealed[length:])}", data.hex()
-            yield f"ccm AES {hexes(key, nonce[:11], associated + b'x', sealed[:length], sealed[length:])}", "nil"
+            encrypted = AESCCM(key, tag_size).encrypt(nonce[:11], data, associated)
+            yield f"ccm AES {hexes(key, nonce[:11], associated, encrypted[:length], encrypted[length:])}", data.hex()
+            yield f"ccm AES {hexes(key, nonce[:11], associated + b'x', encrypted[:length], encrypted[length:])}", "nil"
             stream = encrypt(AES(key), modes.CTR(nonce + bytes([0, 0, 0, 1])), data)
             yield f"ctr AES {hexes(key, nonce, stream)}", data.hex()
             for name, algorithm in (("AES", AES(key)), ("CAMELLIA", Camellia(key))):
@@ -120,9 +120,9 @@ def random_cases(rng):
         blocks = data + bytes(-length % 8)
         yield f"cbc DES {hexes(key, iv, encrypt(TripleDES(key), modes.CBC(iv), blocks))}", blocks.hex()
         key, nonce = rng.randbytes(32), rng.randbytes(12)
-        sealed = ChaCha20Poly1305(key).encrypt(nonce, data, associated)
-        yield f"poly - {hexes(key, nonce, associated, sealed[:length], sealed[length:])}", data.hex()
-        yield f"poly - {hexes(key, nonce, associated, sealed[:length], sealed[length + 1 :] + b'x')}", "nil"
+        encrypted = ChaCha20Poly1305(key).encrypt(nonce, data, associated)
+        yield f"poly - {hexes(key, nonce, associated, encrypted[:length], encrypted[length:])}", data.hex()
+        yield f"poly - {hexes(key, nonce, associated, encrypted[:length], encrypted[length + 1 :] + b'x')}", "nil"
         for name in ("md5", "sha1", "sha256", "sha384", "sha512"):
             yield f"hash {name} {hexes(data)}", hashlib.new(name, data).hexdigest()
             key = rng.randbytes(rng.choice([16, 64, 65, 128, 129]))

@@ -244,7 +244,7 @@ def test_followup_key_exchanges_are_linked_and_checked(tshark):
     followup_request = sa.message(follow, [ike.ke(ike.ML_KEM_1024, rng.randbytes(1567)), link], 3)
     followup_response = sa.message(follow, [ike.ke(ike.ML_KEM_768, rng.randbytes(1088))], 3, response=True)
     flags = ike.INITIATOR
-    later = ike.sealed(*new, ike.INFORMATIONAL, flags, 0, 0, rng.randbytes(32))
+    later = ike.encrypted(*new, ike.INFORMATIONAL, flags, 0, 0, rng.randbytes(32))
     capture = captured(
         *opening,
         (request, True),

@@ -28,13 +28,13 @@ from tests.floods.packets import (
     SPI_R,
     START_NS,
     capture,
+    encrypted,
     fragment,
     ipv4,
     message,
     pcap,
     request,
     response,
-    sealed,
     spaced,
     tcp,
     udp,
@@ -144,7 +144,7 @@ def half_open_and_answered(n: int) -> bytes:
 @flood(10_000)
 def half_open_from_many_addresses(n: int) -> bytes:
     """One SPI pair."""
-    return capture(request(sealed(bytes(64)), source=struct.pack(">I", 0x0A000000 + place)) for place in range(n))
+    return capture(request(encrypted(bytes(64)), source=struct.pack(">I", 0x0A000000 + place)) for place in range(n))
 
 
 @flood(15_000)
@@ -155,7 +155,7 @@ def responder_spis_of_one_request(n: int) -> bytes:
 @flood(15_000)
 def message_ids(n: int) -> bytes:
     return capture(
-        request(sealed(place.to_bytes(64), exchange=INFORMATIONAL, message_id=place + 2)) for place in range(n)
+        request(encrypted(place.to_bytes(64), exchange=INFORMATIONAL, message_id=place + 2)) for place in range(n)
     )
 
 
@@ -163,14 +163,14 @@ def message_ids(n: int) -> bytes:
 def rekeyed_ike_sas(n: int) -> bytes:
     """Without their IKE_SA_INIT."""
     return capture(
-        request(sealed(bytes(64), spi_i=place + 1, spi_r=place + n, exchange=CREATE_CHILD_SA, message_id=0))
+        request(encrypted(bytes(64), spi_i=place + 1, spi_r=place + n, exchange=CREATE_CHILD_SA, message_id=0))
         for place in range(n)
     )
 
 
 @flood(15_000)
 def bodies_of_one_encrypted_request(n: int) -> bytes:
-    return capture(request(sealed(place.to_bytes(64))) for place in range(n))
+    return capture(request(encrypted(place.to_bytes(64))) for place in range(n))
 
 
 @flood(15_000)
@@ -316,7 +316,7 @@ def _radius(n: int, waiting: int) -> bytes:
     packets = [
         request(data)
         for spi in range(1, waiting + 1)
-        for data in (message(spi_i=spi), sealed(bytes(64), spi_i=spi, spi_r=spi + waiting))
+        for data in (message(spi_i=spi), encrypted(bytes(64), spi_i=spi, spi_r=spi + waiting))
     ]
     for place in range(n):
         asked = radius.access_request(place % 256, eap(2, 1, 1, b"user"), rng)

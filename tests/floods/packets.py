@@ -62,7 +62,7 @@ def message(
     return struct.pack(">QQBBBBII", *numbers) + body
 
 
-def sealed(body: bytes, **fields: int) -> bytes:
+def encrypted(body: bytes, **fields: int) -> bytes:
     """An IKE message of one SK payload with these encrypted bytes."""
     content = struct.pack(">BBH", 41, 0, 4 + len(body)) + body
     return message(**{"spi_r": SPI_R, "exchange": IKE_AUTH, "message_id": 1, **fields}, body=content, first=SK)

@@ -32,7 +32,9 @@ def made(number: int, suite: IkeSuite = GCM, **other) -> KeySet:
                      "integrity": None, **keys, **other})  # fmt: skip
 
 
-def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: IkeSuite = GCM) -> bytes:
+def encrypted(
+    keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: IkeSuite = GCM
+) -> bytes:
     iv = bytes(16 if suite is CBC else 8)
     return encrypt_message(
         Decryptor(keys, suite), Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv
@@ -48,7 +50,7 @@ def positions(ring: KeyRing, messages: list[bytes], suite: IkeSuite | None = GCM
     return result
 
 
-def encrypted(name: str) -> list[bytes]:
+def captured_messages(name: str) -> list[bytes]:
     return [message for message in ike_messages(name) if find_encrypted_payload(message)]
 
 
@@ -58,7 +60,7 @@ def test_25_handshakes_each_with_its_own_keys(order):
     orders = {
         "logged": keys, "reversed": keys[::-1], "twice": keys + keys, "shuffled": Random(1).sample(keys, 25),
     }  # fmt: skip
-    ring, messages = KeyRing(orders[order]), encrypted("loss20-classic")
+    ring, messages = KeyRing(orders[order]), captured_messages("loss20-classic")
     assert len(messages) == 176
     assert positions(ring, messages) == [0] * 176
     owned = [sa.key_sets for sa in (ring.get_sa_keys(*pair) for pair in {(m[:8], m[8:16]) for m in messages})]
@@ -71,7 +73,7 @@ def test_25_handshakes_each_with_its_own_keys(order):
 def test_the_keys_change_after_an_additional_key_exchange(backwards):
     keys = recorded_key_sets("pq-mlkem768-psk")
     ring = KeyRing(keys[::-1] if backwards else keys)
-    messages = encrypted("pq-mlkem768-psk")
+    messages = captured_messages("pq-mlkem768-psk")
     assert [message[18] for message in messages] == [43, 43, 43, 35, 35]
     assert positions(ring, messages) == [0, 0, 0, 1, 1]
     sa = ring.get_sa_keys(messages[0][:8], messages[0][8:16])
@@ -83,7 +85,7 @@ def test_messages_of_rekeyed_ike_sas_are_decrypted():
     # two additional key exchanges, then the IKE SA replaced by one side and by the other
     logged = [key_set(values, line) for line, values in enumerate(logged_keys(excerpt("pq-followup-ke")), 1)]
     ring = KeyRing(logged)
-    messages = encrypted("pq-followup-ke")
+    messages = captured_messages("pq-followup-ke")
     suite = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_384_192)
     result = positions(ring, messages, suite)
     assert None not in result
@@ -102,8 +104,8 @@ def test_named_key_sets_come_first():
     ring = KeyRing([keys[0], keys[1], named, keys[3]])
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.key_sets == (named,)
-    assert sa.decrypt(sealed(keys[3], 1), True)[1] == 1
-    assert sa.decrypt(sealed(keys[2], 2), True)[1] == 0
+    assert sa.decrypt(encrypted(keys[3], 1), True)[1] == 1
+    assert sa.decrypt(encrypted(keys[2], 2), True)[1] == 0
     assert sa.key_sets == (named, keys[3])
 
 
@@ -112,35 +114,37 @@ def test_one_spi_of_two(known):
     keys = made(1, **known)
     other_i, other_r = b"another.", SPI_R if "spi_i" in known else b"another."
     ring = KeyRing([keys])
-    message = sealed(keys, 1, spi_i=other_i)[:8] + other_r + sealed(keys, 1, spi_i=other_i)[16:]
+    message = encrypted(keys, 1, spi_i=other_i)[:8] + other_r + encrypted(keys, 1, spi_i=other_i)[16:]
     assert ring.get_sa_keys(other_i, other_r, GCM).decrypt(message, True) is None
-    assert ring.get_sa_keys(SPI_I, SPI_R, GCM).decrypt(sealed(keys, 1), True)[1] == 0
+    assert ring.get_sa_keys(SPI_I, SPI_R, GCM).decrypt(encrypted(keys, 1), True)[1] == 0
 
 
 def test_a_key_set_belongs_to_one_ike_sa():
     keys = made(1)
     ring = KeyRing([keys])
-    assert positions(ring, [sealed(keys, 1)]) == [0]
-    assert positions(ring, [sealed(keys, 1, spi_i=b"another.")]) == [None]
+    assert positions(ring, [encrypted(keys, 1)]) == [0]
+    assert positions(ring, [encrypted(keys, 1, spi_i=b"another.")]) == [None]
     named = KeyRing([replace(keys, spi_i=SPI_I, spi_r=SPI_R)])
-    assert positions(named, [sealed(keys, 1, spi_i=b"another.")]) == [None]
+    assert positions(named, [encrypted(keys, 1, spi_i=b"another.")]) == [None]
 
 
 def test_the_order_of_the_chain():
     epochs = [made(number) for number in range(3)]
     messages = [
-        sealed(epochs[0], 1), sealed(epochs[0], 1, RESPONSE),
-        sealed(epochs[1], 2), sealed(epochs[0], 1),  # a late retransmission
-        sealed(epochs[1], 2, RESPONSE), sealed(epochs[0], 1, RESPONSE),
-        sealed(epochs[2], 3), sealed(epochs[1], 2), sealed(epochs[0], 1),
+        encrypted(epochs[0], 1), encrypted(epochs[0], 1, RESPONSE),
+        encrypted(epochs[1], 2), encrypted(epochs[0], 1),  # a late retransmission
+        encrypted(epochs[1], 2, RESPONSE), encrypted(epochs[0], 1, RESPONSE),
+        encrypted(epochs[2], 3), encrypted(epochs[1], 2), encrypted(epochs[0], 1),
     ]  # fmt: skip
     expected = [0, 0, 1, 0, 1, 0, 2, 1, 0]
     for keys in (epochs, [replace(epoch, spi_i=SPI_I, spi_r=SPI_R) for epoch in epochs]):
         ring = KeyRing(keys)
         assert positions(ring, messages) == expected
         # nobody accepts these: the keys had changed before that message
-        assert positions(ring, [sealed(epochs[0], 2), sealed(epochs[0], 9), sealed(epochs[1], 3)]) == [None] * 3
-        assert positions(ring, [sealed(epochs[2], 9)]) == [2]
+        assert (
+            positions(ring, [encrypted(epochs[0], 2), encrypted(epochs[0], 9), encrypted(epochs[1], 3)]) == [None] * 3
+        )
+        assert positions(ring, [encrypted(epochs[2], 9)]) == [2]
 
 
 def test_message_ids_are_each_sides_own():
@@ -148,10 +152,10 @@ def test_message_ids_are_each_sides_own():
     epochs = [made(number) for number in range(2)]
     ring = KeyRing(epochs)
     messages = [
-        sealed(epochs[0], 1),
-        sealed(epochs[1], 5),
-        sealed(epochs[1], 0, 0),
-        sealed(epochs[1], 0, 0x28),
+        encrypted(epochs[0], 1),
+        encrypted(epochs[1], 5),
+        encrypted(epochs[1], 0, 0),
+        encrypted(epochs[1], 0, 0x28),
     ]
     assert positions(ring, messages) == [0, 1, 1, 1]
 
@@ -159,7 +163,7 @@ def test_message_ids_are_each_sides_own():
 def test_without_a_check_only_for_the_ike_sa_that_is_named():
     keys = made(1, CBC)
     bare = replace(keys, sk_ai=b"", sk_ar=b"", encryption=Encryption.AES_CBC, unchecked_icv=12)
-    message = sealed(keys, 1, suite=CBC)
+    message = encrypted(keys, 1, suite=CBC)
     assert positions(KeyRing([bare]), [message], CBC) == [None]
     ring = KeyRing([replace(bare, spi_i=SPI_I, spi_r=SPI_R)])
     opened, position = ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True)
@@ -181,9 +185,9 @@ def test_without_a_check_the_chain_does_not_go_back():
         for keys in plain
     ]
     messages = [
-        sealed(plain[1], 2, suite=CBC),
-        sealed(plain[0], 3, suite=CBC),
-        sealed(plain[0], 1, suite=CBC),
+        encrypted(plain[1], 2, suite=CBC),
+        encrypted(plain[0], 3, suite=CBC),
+        encrypted(plain[0], 1, suite=CBC),
     ]
     assert positions(KeyRing(bare), messages, None) == [1, None, 0]
 
@@ -204,11 +208,11 @@ def test_nonces_tell_without_trying():
     nonces = [bytes([number]) * 64 for number in range(3)]
     keys = [made(n, derivation=Derivation(None, (), nonces[n], None, None)) for n in range(3)]
     ring = KeyRing(keys)
-    assert ring.get_sa_keys(SPI_I, SPI_R, GCM, nonces[2]).decrypt(sealed(keys[2], 1), True)[1] == 0
+    assert ring.get_sa_keys(SPI_I, SPI_R, GCM, nonces[2]).decrypt(encrypted(keys[2], 1), True)[1] == 0
     # keys with other nonces are not even tried; keys without may be anybody's
     other = ring.get_sa_keys(b"another.", SPI_R, GCM, nonces[0])
-    assert other.decrypt(sealed(keys[1], 1, spi_i=b"another."), True) is None
-    assert ring.get_sa_keys(b"unknown.", SPI_R, GCM).decrypt(sealed(keys[1], 1, spi_i=b"unknown."), True)[1] == 0
+    assert other.decrypt(encrypted(keys[1], 1, spi_i=b"another."), True) is None
+    assert ring.get_sa_keys(b"unknown.", SPI_R, GCM).decrypt(encrypted(keys[1], 1, spi_i=b"unknown."), True)[1] == 0
 
 
 def test_nonces_of_the_log():
@@ -217,13 +221,13 @@ def test_nonces_of_the_log():
         key_set(values, line, derivation=Derivation(None, (), values["nonces"], None, None))
         for line, values in enumerate(logged_keys(log(name)), 1)
     ]
-    assert positions(KeyRing(logged), encrypted(name)) == [0] * 176
+    assert positions(KeyRing(logged), captured_messages(name)) == [0] * 176
 
 
 def test_the_suite_may_come_later():
     keys = made(1)
     ring = KeyRing([keys])
-    message = sealed(keys, 1)
+    message = encrypted(keys, 1)
     assert [ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True) for _ in range(5)] == [None] * 5
     assert ring.get_sa_keys(SPI_I, SPI_R, GCM) is ring.get_sa_keys(SPI_I, SPI_R)
     assert ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True)[1] == 0
@@ -251,7 +255,7 @@ def test_thousands_of_ike_sas_are_found_without_trying_all():
     count = 3000  # all pairs would be nine million
     keys = [made(number) for number in range(count)]
     order = sorted(range(count), key=lambda number: number + Random(number).random() * 20)  # interleaved
-    messages = [sealed(keys[number], 1, spi_i=number.to_bytes(8, "big")) for number in order]
+    messages = [encrypted(keys[number], 1, spi_i=number.to_bytes(8, "big")) for number in order]
     ring = KeyRing(keys)
     assert positions(ring, messages) == [0] * count
     assert not ring.reached_limit
@@ -259,11 +263,11 @@ def test_thousands_of_ike_sas_are_found_without_trying_all():
 
 def test_keys_that_fit_nothing_are_not_tried_forever():
     ring = KeyRing(made(number) for number in range(1000, 3000))
-    strangers = [sealed(made(0), 1, spi_i=number.to_bytes(8, "big")) for number in range(600)]
+    strangers = [encrypted(made(0), 1, spi_i=number.to_bytes(8, "big")) for number in range(600)]
     assert set(positions(ring, strangers)) == {None}
     assert ring.reached_limit
     # what is where it should be is found even then
-    late = sealed(made(1003), 1, spi_i=b"latecome")
+    late = encrypted(made(1003), 1, spi_i=b"latecome")
     assert positions(ring, [late]) == [0]
 
 
@@ -271,7 +275,7 @@ def test_a_flood_for_one_ike_sa_costs_no_more_than_some_trials():
     keys = [made(number) for number in range(500)]
     ring = KeyRing(keys)
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
-    assert not any(sa.decrypt(sealed(made(1000), number), True) for number in range(3000))
+    assert not any(sa.decrypt(encrypted(made(1000), number), True) for number in range(3000))
     assert not ring.reached_limit
 
 
@@ -279,7 +283,7 @@ def test_messages_without_an_encrypted_payload_are_not_decrypted():
     ring = KeyRing([])
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.decrypt(b"", True) is None
-    assert sa.decrypt(sealed(made(1), 1), True) is None
+    assert sa.decrypt(encrypted(made(1), 1), True) is None
     assert sa.key_sets == ring.unusable == ()
 
 
@@ -290,7 +294,7 @@ def test_whatever_comes_only_its_own_keys_open_it(events):
     ring = KeyRing(epochs)
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     for epoch, message_id, flags in events:
-        result = sa.decrypt(sealed(epochs[epoch], message_id, flags), bool(flags & 0x08))
+        result = sa.decrypt(encrypted(epochs[epoch], message_id, flags), bool(flags & 0x08))
         if result is not None:
             assert sa.key_sets[result[1]].sk_ei == epochs[epoch].sk_ei
             assert result[0].plaintext == CHAIN

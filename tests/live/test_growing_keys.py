@@ -92,4 +92,4 @@ def test_messages_of_ike_sas_that_have_ended_are_not_kept(tmp_path):
         for batch in reader.iterate_batches():
             engine.add(batch)
     assert engine.counts.late_frames > 990
-    assert sum(len(data) for data in engine._window.storage.messages.sealed.values()) < 5000
+    assert sum(len(data) for data in engine._window.storage.messages.encrypted.values()) < 5000

@@ -27,7 +27,7 @@ COOKIE = ResponseSummary("IKE_SA_INIT", 0, True, "COOKIE", None, None, ("COOKIE"
 ACCEPTED = ResponseSummary(
     "IKE_SA_INIT", 0, True, "accepted", "AES-GCM-16-256", "X25519", (), ("SA", "KE(X25519)", "No"), None, 280
 )
-SEALED = ResponseSummary("IKE_AUTH", 1, True, "encrypted", None, None, (), ("SK",), None, 224)
+ENCRYPTED = ResponseSummary("IKE_AUTH", 1, True, "encrypted", None, None, (), ("SK",), None, 224)
 NAT = ("NAT_DETECTION_SOURCE_IP", "NAT_DETECTION_DESTINATION_IP")
 
 
@@ -51,7 +51,7 @@ def verbatim() -> ReplayReport:
     arrived = ReceivedResponse(COOKIE, 1_500_000, ("answer: accepted recorded, COOKIE now", "only now: COOKIE"))
     sent = (
         ReplayedMessage(34, 0, False, ("SPIi", "nonce", *NAT), 2, 2, 544, BEGAN, ACCEPTED, [arrived]),
-        ReplayedMessage(35, 1, False, (), 1, 1, 272, BEGAN, SEALED),
+        ReplayedMessage(35, 1, False, (), 1, 1, 272, BEGAN, ENCRYPTED),
     )
     verbatim_result = VerbatimResult(b"\1" * 8, sent, 2, 1, 0, BEGAN, BEGAN + 2_000 * MS)
     return base(runs=(ReplayRun(1, TRAFFIC, b"\1" * 8, verbatim=verbatim_result),))

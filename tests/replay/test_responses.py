@@ -45,7 +45,7 @@ def test_what_came_instead(payload, kind):
 
 
 def test_encrypted_responses_are_described():
-    whole = ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(60))
+    whole = ike.encrypted(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(60))
     assert (summarise_response(whole).kind, summarise_response(whole).fragments) == ("encrypted", None)
     first, second = ike.skf(SPI_I, SPI_R, 43, ike.RESPONSE, 1, ike.KE, [bytes(60), bytes(20)])
     assert (summarise_response(second).kind, summarise_response(second).fragments) == ("encrypted", 2)
@@ -79,7 +79,7 @@ def test_differences():
 
 
 def test_sizes_of_encrypted_ones_differ():
-    def sealed(size: int) -> ResponseSummary:
-        return summarise_response(ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(size)))
+    def encrypted(size: int) -> ResponseSummary:
+        return summarise_response(ike.encrypted(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(size)))
 
-    assert compare_responses(sealed(60), sealed(61)) == ("bytes: 92 recorded, 93 now",)
+    assert compare_responses(encrypted(60), encrypted(61)) == ("bytes: 92 recorded, 93 now",)

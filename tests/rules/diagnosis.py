@@ -122,9 +122,9 @@ def vary(sa: Handshake, request: bytes, number: str) -> bytes:
 
 def seal(sa: Handshake, exchange: int, flags: int, message_id: int, fragment: str, size: int, line: str) -> bytes:
     """An encrypted message, or a fragment of one; the same line, apart from its time, gives the same bytes."""
-    sealer = ike.Sealer(Random(crc32(line.split(maxsplit=1)[1].encode())))
-    body = sealer.body(size - AROUND[fragment != "-"])
+    encryptor = ike.Encryptor(Random(crc32(line.split(maxsplit=1)[1].encode())))
+    body = encryptor.body(size - AROUND[fragment != "-"])
     if fragment == "-":
-        return ike.sealed(sa.spi_i, sa.spi_r, exchange, flags, message_id, ike.ID_I, body)
+        return ike.encrypted(sa.spi_i, sa.spi_r, exchange, flags, message_id, ike.ID_I, body)
     number, total = map(int, fragment.split("/"))
     return ike.skf(sa.spi_i, sa.spi_r, exchange, flags, message_id, ike.ID_I, [body] * number, total)[-1]

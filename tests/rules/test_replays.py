@@ -36,7 +36,7 @@ def replay_the_first_request():
     """The IKE SA goes on: it has a request an hour later, after the replay."""
     handshake, trace, packets = play_set_up()
     trace.repeat(packets[:1], HOUR)
-    trace.message(HOUR + SECOND, handshake.sealed(ike.INFORMATIONAL, 10, message_id=2))
+    trace.message(HOUR + SECOND, handshake.encrypted(ike.INFORMATIONAL, 10, message_id=2))
     return trace, [1, 1, 1, 1, 2, 1]
 
 
@@ -57,7 +57,7 @@ def repeat_a_request_without_response():
 def begin_within_an_ike_sa():
     """The first request of the capture is a later one of the IKE SA, so the first IKE_SA_INIT is not seen to repeat."""
     handshake, trace = Handshake(1), Trace()
-    trace.message(0, handshake.sealed(ike.INFORMATIONAL, 10, message_id=2))
+    trace.message(0, handshake.encrypted(ike.INFORMATIONAL, 10, message_id=2))
     trace.play(handshake.setup(), at=HOUR)
     return trace, [1, 1, 1, 1, 1]
 

@@ -163,7 +163,7 @@ def make_datagram(vector: Vector, number: int) -> bytes:
         spi_r = bytes(8) if vector.content == "clear_zero" else spi_r
         return ike.message(spi_i, spi_r, kind, flags, vector.message_id, CLEAR[vector.content])
     if not vector.fragment:
-        return ike.sealed(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
+        return ike.encrypted(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
     bodies = [noise.randbytes(80)] * vector.fragment
     return ike.skf(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, bodies, vector.total)[-1]
 
@@ -245,7 +245,7 @@ def make_duplicates_capture(cases: Sequence[DuplicatesCase], path: Path) -> Path
         for packet in case.packets:
             flags = ike.RESPONSE * packet.response | ike.INITIATOR * packet.from_initiator
             noise = Random(crc32(packet.content.encode())).randbytes(80)
-            data = ike.sealed(spi_i, spi_r, ike.INFORMATIONAL, flags, 2, ike.NOTIFY, noise)
+            data = ike.encrypted(spi_i, spi_r, ike.INFORMATIONAL, flags, 2, ike.NOTIFY, noise)
             source, destination = hosts if packet.from_initiator else hosts[::-1]
             datagram = udp(data, 500, 500, source, destination)
             frame = link.ethernet(ipv4(datagram, source, destination, ttl=packet.ttl, ident=packet.ident))

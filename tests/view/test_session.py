@@ -95,9 +95,9 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
     assert replaced.height
     for handshake in replaced["handshake"]:
         opened = capture_session.load_handshake(handshake)
-        sealed = [message for message in opened.messages.values() if message.row["decrypted"] is not None]
-        assert sealed
-        assert all(message.content is not None for message in sealed)
+        encrypted = [message for message in opened.messages.values() if message.row["decrypted"] is not None]
+        assert encrypted
+        assert all(message.content is not None for message in encrypted)
 
 
 def test_temporary_files_are_removed(tmp_path, monkeypatch):

@@ -30,13 +30,13 @@ def test_critical_bit():
     assert parse_message_chain(bytes(data)).payloads[0].critical
 
 
-@pytest.mark.parametrize("sealed", [46, 53])
-def test_stops_at_an_encrypted_payload(sealed):
+@pytest.mark.parametrize("encrypted", [46, 53])
+def test_stops_at_an_encrypted_payload(encrypted):
     # its next payload field is of what is inside
-    data = ike.message(SPI_I, SPI_R, 35, 0x08, 1, [(41, bytes(4)), (sealed, b"secret")])
+    data = ike.message(SPI_I, SPI_R, 35, 0x08, 1, [(41, bytes(4)), (encrypted, b"secret")])
     data = data[: 28 + 8] + b"\x29" + data[28 + 9 :]
     chain = parse_message_chain(data + b"behind")
-    assert [payload.type for payload in chain.payloads] == [41, sealed]
+    assert [payload.type for payload in chain.payloads] == [41, encrypted]
     assert chain.error is None
 
 

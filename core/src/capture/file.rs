@@ -13,18 +13,17 @@ const RESERVE: f64 = 1.1;
 /// Zero bytes after the packets that are handed back, as Python expects them (PADDING in formats/records.py).
 const PADDING: usize = 256;
 
-/// The encrypted messages that are stored.
-pub enum Sealed {
+/// The initiator SPIs of the IKE SAs whose encrypted messages are stored.
+pub enum WantedSpis {
     All,
-    /// Those of IKE SAs with these initiator SPIs.
     Of(HashSet<u64>),
 }
 
-impl Sealed {
+impl WantedSpis {
     fn contains(&self, spi: u64) -> bool {
         match self {
-            Sealed::All => true,
-            Sealed::Of(spis) => spis.contains(&spi),
+            WantedSpis::All => true,
+            WantedSpis::Of(spis) => spis.contains(&spi),
         }
     }
 }
@@ -71,7 +70,7 @@ pub struct Part {
     /// The rows of the messages; numbers count from 0 within the part.
     pub scan: Scan,
     pub clear: Stored,
-    pub sealed: Stored,
+    pub encrypted: Stored,
     pub rest: Rest,
     pub packets: u64,
     /// On the wire.
@@ -88,7 +87,7 @@ pub struct Part {
 pub struct Plan<'a> {
     pub layout: PcapLayout,
     pub tables: Tables<'a>,
-    pub sealed: Sealed,
+    pub encrypted: WantedSpis,
 }
 
 impl Part {
@@ -141,7 +140,7 @@ impl Part {
     fn reserve(&mut self, ratio: f64) {
         let more = |count: usize| (count as f64 * ratio * RESERVE) as usize;
         self.scan.reserve(more(self.scan.number.len()));
-        for stored in [&mut self.clear, &mut self.sealed] {
+        for stored in [&mut self.clear, &mut self.encrypted] {
             stored.heap.reserve_exact(more(stored.heap.len()));
         }
     }
@@ -153,8 +152,8 @@ impl Part {
             let row = rows + at;
             let stored = if clear {
                 &mut self.clear
-            } else if plan.sealed.contains(self.scan.spi_i[row]) {
-                &mut self.sealed
+            } else if plan.encrypted.contains(self.scan.spi_i[row]) {
+                &mut self.encrypted
             } else {
                 continue;
             };

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::file::{read_parts, Part, Plan, Sealed, Stored};
+use super::file::{read_parts, Part, Plan, Stored, WantedSpis};
 use super::frames::{Link, Packets, Scan, Tables};
 use super::records::PcapLayout;
 
@@ -245,7 +245,7 @@ struct PcapPart {
     /// The plain packets, without `row`, `begin`, `end` and `clear`.
     plain: Py<PlainScan>,
     clear: StoredColumns,
-    sealed: StoredColumns,
+    encrypted: StoredColumns,
     /// Buffer, offset, captured length, length, time and index of the packets that are handed back.
     rest: (
         Py<PyArray1<u8>>,
@@ -268,7 +268,7 @@ impl PcapPart {
         Ok(Self {
             plain: Py::new(py, PlainScan::new(py, part.scan)?)?,
             clear: make_stored(py, part.clear),
-            sealed: make_stored(py, part.sealed),
+            encrypted: make_stored(py, part.encrypted),
             rest: (
                 PyArray1::from_vec(py, part.rest.data).unbind(),
                 PyArray1::from_vec(py, part.rest.offset).unbind(),
@@ -338,7 +338,7 @@ fn read_pcap(
             protocols: &tables.protocols,
             ports: &tables.ports,
         },
-        sealed: spis.map_or(Sealed::All, Sealed::Of),
+        encrypted: spis.map_or(WantedSpis::All, WantedSpis::Of),
     };
     let parts = py.detach(|| read_parts(|offset| open_at(&path, identity, offset), &begins, end, &plan));
     parts.into_iter().map(|part| PcapPart::new(py, part)).collect()

@@ -274,7 +274,7 @@ class InitReader:
     def __init__(self) -> None:
         self.views: list[InitMessage] = []  # one message of each form
         self._forms: dict[int, list[_Form]] = {}  # by bytes of the messages
-        #: Unit, form, and whether sender and receiver differ (see `InitMessages`) of the messages of each part.
+        #: Datagram, form, and whether sender and receiver differ (see `InitMessages`) of the messages of each part.
         self._parts: list[tuple[UInt32Array, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]] = []
 
     def read(self, messages: ClearMessages) -> BoolArray:
@@ -304,26 +304,29 @@ class InitReader:
                 for side, values in enumerate(fitting.compare_endpoints(messages.heap, begin, ends)):
                     differs[side, members] = values
         read: BoolArray = form >= 0
-        self._parts.append((messages.units[read], form[read], differs[0, read], differs[1, read]))
+        self._parts.append((messages.datagrams[read], form[read], differs[0, read], differs[1, read]))
         return read
 
     def renumber(self, number: Int64Array) -> None:
-        """Give each unit another number: `number[unit]`."""
+        """Give each datagram another number: `number[datagram]`."""
         self._parts = [
-            (number[units].astype(np.uint32), form, sender, receiver) for units, form, sender, receiver in self._parts
+            (number[datagrams].astype(np.uint32), form, sender, receiver)
+            for datagrams, form, sender, receiver in self._parts
         ]
 
-    def look_up(self, units: UInt32Array) -> tuple[BoolArray, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """Which of these units were read, and as in `InitMessages` the forms and which ends differ. (units,) each"""
+    def look_up(
+        self, datagrams: UInt32Array
+    ) -> tuple[BoolArray, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+        """Which of these n datagrams were read, and as in `InitMessages` the forms and which ends differ. (n,) each"""
         if not self._parts:
-            nothing = np.full(len(units), -1, np.int8)
-            return np.zeros(len(units), np.bool_), nothing.astype(np.int64), nothing, nothing.copy()
+            nothing = np.full(len(datagrams), -1, np.int8)
+            return np.zeros(len(datagrams), np.bool_), nothing.astype(np.int64), nothing, nothing.copy()
         known, form, sender, receiver = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-        if np.array_equal(known, units):  # as usual
-            return np.ones(len(units), np.bool_), form, sender, receiver
+        if np.array_equal(known, datagrams):  # as usual
+            return np.ones(len(datagrams), np.bool_), form, sender, receiver
         order = np.argsort(known)
-        place = order[np.minimum(np.searchsorted(known, units, sorter=order), len(known) - 1)]
-        return known[place] == units, form[place], sender[place], receiver[place]
+        place = order[np.minimum(np.searchsorted(known, datagrams, sorter=order), len(known) - 1)]
+        return known[place] == datagrams, form[place], sender[place], receiver[place]
 
     def _match(self, rows: Int64Array, size: int, messages: ClearMessages) -> Iterator[tuple[_Form, Int64Array]]:
         """Yield the forms of messages that all have `size` bytes, and the messages of each."""

@@ -63,14 +63,14 @@ def find_clear_messages(columns: Columns, clear: MessageBytes) -> UInt32Array:
     rows = rows[columns["protocol"][rows] == int(Protocol.IKEV2)]
     if not len(rows):
         return np.zeros(0, np.uint32)
-    units, size = columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64)
+    datagrams, size = columns["datagram"][rows], columns["ike_bytes"][rows].astype(np.int64)
     has_none = (next_payload[rows] == _NOTIFY) & (size < _SHORTEST_ENCRYPTED)
-    begin, captured = clear.places(units)
+    begin, captured = clear.places(datagrams)
     whole = np.flatnonzero(captured >= size)
     has_none[whole] |= _lack_encrypted_payloads(
         clear, begin[whole] + _HEADER, begin[whole] + size[whole], next_payload[rows[whole]].astype(np.uint8)
     )
-    return np.asarray(units[has_none])
+    return np.asarray(datagrams[has_none])
 
 
 def _lack_encrypted_payloads(clear: MessageBytes, at: Int64Array, end: Int64Array, kind: UInt8Array) -> BoolArray:

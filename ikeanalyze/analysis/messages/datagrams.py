@@ -79,7 +79,7 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
     columns = {**columns, "scope": np.broadcast_to(np.uint32(0), len(columns["tunnel"])) if scope is None else scope}
     time = columns["time_ns"].astype(np.int64, copy=False)
     count = len(time)
-    datagram = columns["unit"]
+    datagram = columns["datagram"]
     # only IP fragments and TCP segments make a datagram of several frames
     several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == Encapsulation.TCP_4500).any())
     # decides the order of datagrams of the same time
@@ -108,7 +108,6 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
         bytes=size,
         resent_bytes=resent,
         ip_fragments=fragments,
-        datagram=columns["unit"],
         **{name: columns[name] for name in Datagrams.__struct_fields__ if name in columns and name != "bytes"},
     )
     late = datagrams.first_ns[1:] < datagrams.first_ns[:-1]

@@ -112,7 +112,7 @@ def find_duplicates(columns: Columns, facts: CaptureFacts = WHOLE_CAPTURE) -> Du
     digest = _number_contents(columns)
     repeated, candidates = _find_candidates(columns, digest)
     candidates = candidates[~known[candidates]]
-    candidates = candidates[np.unique(columns["unit"][candidates], return_index=True)[1]]
+    candidates = candidates[np.unique(columns["datagram"][candidates], return_index=True)[1]]
     is_request = _find_requests(columns, candidates)
     pairs: list[tuple[int, int]] = []
     for contents in _iterate_contents(columns, digest, candidates[is_request]):
@@ -121,7 +121,7 @@ def find_duplicates(columns: Columns, facts: CaptureFacts = WHOLE_CAPTURE) -> Du
     for contents in _iterate_contents(columns, digest, candidates[~is_request]):
         pairs += contents.match_copies(lambda sighting: copies.get(_get_hosts(sighting), 0))
     if pairs:
-        known = known | np.isin(columns["unit"], columns["unit"][[row for row, _ in pairs]])
+        known = known | np.isin(columns["datagram"], columns["datagram"][[row for row, _ in pairs]])
     return DuplicateFrames(known, pairs, repeated)
 
 
@@ -162,8 +162,8 @@ def _count_contents(columns: Columns, duplicates: DuplicateFrames, *, several: b
         # if half of the frames are not repeated, some contents are there once
         nothing = np.zeros(1, np.int64)
         return {"contents": nothing, "once": nothing + count, "copies": nothing, "datagrams": nothing}
-    rows = np.lexsort((columns["time_ns"], columns["unit"]))
-    rows = rows[find_group_starts(columns["unit"][rows])]
+    rows = np.lexsort((columns["time_ns"], columns["datagram"]))
+    rows = rows[find_group_starts(columns["datagram"][rows])]
     digest = number_within_captures(columns["digest"], source)[rows]
     order = np.lexsort((columns["time_ns"][rows], digest))
     rows, digest = rows[order], digest[order]
@@ -349,10 +349,10 @@ def _count_mirrored_copies(
     copied = _complete_counts(facts, SharedFact.COPIED_REQUESTS, _count_by_hosts(columns, later[same]))
     if not copied:
         return {}
-    requests = np.flatnonzero(_find_requests(columns, np.arange(len(columns["unit"]))))
-    _, heads = np.unique(columns["unit"][requests], return_index=True)
+    requests = np.flatnonzero(_find_requests(columns, np.arange(len(columns["datagram"]))))
+    _, heads = np.unique(columns["datagram"][requests], return_index=True)
     heads = requests[heads]
-    sent = _count_by_hosts(columns, heads[~np.isin(columns["unit"][heads], columns["unit"][later])])
+    sent = _count_by_hosts(columns, heads[~np.isin(columns["datagram"][heads], columns["datagram"][later])])
     sent = _complete_counts(facts, SharedFact.SENT_REQUESTS, {hosts: sent[hosts] for hosts in copied if hosts in sent})
     return {
         hosts: -(-count // sent[hosts]) for hosts, count in copied.items() if hosts in sent and 2 * count > sent[hosts]
@@ -442,11 +442,11 @@ def relabel_duplicates(
     originals: dict[tuple[int, int], list[tuple[int, int]]] = {}
     rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
     for row in rows[np.argsort(time[rows], kind="stable")].tolist():
-        sighting = (int(time[row]), int(columns["unit"][row]))
+        sighting = (int(time[row]), int(columns["datagram"][row]))
         for place in {int(tunnel[row]), _ANY_TUNNEL} if several else {_ANY_TUNNEL}:
             originals.setdefault((int(digest[row]), place), []).append(sighting)
     for row in np.flatnonzero(duplicate).tolist():
-        datagram = int(columns["unit"][row])
+        datagram = int(columns["datagram"][row])
         # a duplicated IP fragment may belong to a datagram that is assigned already
         if message[datagram] < 0 and handshake[datagram] < 0:
             content = int(digest[row])

@@ -202,9 +202,9 @@ class DatagramLabels(Struct, frozen=True):
     message: npt.NDArray[np.int32]  # id
     handshake: npt.NDArray[np.int32]  # row of Handshakes
 
-    def count(self, unit: npt.NDArray[np.uint32], handshakes: int) -> Int64Array:
+    def count(self, datagram: npt.NDArray[np.uint32], handshakes: int) -> Int64Array:
         """Number of frames of each handshake, from the datagram of each frame. (handshakes,)"""
-        handshake = self.handshake[unit]
+        handshake = self.handshake[datagram]
         return np.bincount(handshake[handshake >= 0], minlength=handshakes)
 
 
@@ -212,8 +212,8 @@ def label_datagrams(
     columns: Columns, duplicate: BoolArray, state: AnalysisState, radius: RadiusMessages, ids: MessageRowIds
 ) -> DatagramLabels:
     """Label the datagrams by their numbers, after RADIUS was assigned."""
-    unit = columns["unit"]
-    count = int(unit.max()) + 1 if len(unit) else 0
+    datagram = columns["datagram"]
+    count = int(datagram.max()) + 1 if len(datagram) else 0
     ike = state.datagrams.datagram
     of_ike = ids.of_row.view(np.int32)[state.message_of_datagram], state.association.handshake
     if _are_all(ike, count):
@@ -250,10 +250,10 @@ def build_frame_columns(
 
     `addresses` are those of `make_address_columns`; `tunnels` are the names of the tunnels, from number 1 on.
     """
-    unit = columns["unit"]
+    datagram = columns["datagram"]
     message, handshake = labels.message, labels.handshake
-    if not _are_all(unit, len(message)):
-        message, handshake = message[unit], handshake[unit]
+    if not _are_all(datagram, len(message)):
+        message, handshake = message[datagram], handshake[datagram]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
     several = len(numbering.paths) > 1
@@ -283,7 +283,7 @@ def build_frame_columns(
         },
         schema.FRAMES,
         numbering.select_paths(captures),
-        len(unit),
+        len(datagram),
     )
 
 

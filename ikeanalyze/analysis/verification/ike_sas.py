@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -142,9 +143,9 @@ class _MessageLookup:
         messages, contents = self._state.messages, self._contents
         rows = np.flatnonzero(contents.encrypted & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
         rows_of: dict[int, list[int]] = {int(row): [] for row in rows}
-        of_unit = self._state.message_of_datagram
-        for unit in np.flatnonzero(np.isin(of_unit, rows)).tolist():
-            rows_of[int(of_unit[unit])].append(unit)
+        message_of = self._state.message_of_datagram
+        for datagram in np.flatnonzero(np.isin(message_of, rows)).tolist():
+            rows_of[int(message_of[datagram])].append(datagram)
         by_identity: dict[tuple[int, int], list[int]] = {}
         for row in rows.tolist():
             by_identity.setdefault((int(messages.slot[row]), int(messages.body[row])), []).append(row)
@@ -157,7 +158,7 @@ class _MessageLookup:
                 from_initiator=bool(messages.from_initiator[row]),
                 response=bool(messages.response[row]),
                 frame=int(messages.first_frame[row]),
-                missing=self._find_missing(unit for transmission in transmissions for unit in rows_of[transmission]),
+                missing=self._find_missing(chain.from_iterable(rows_of[row] for row in transmissions)),
                 data=self._encrypted.get(int(self._state.datagrams.datagram[rows_of[row][0]])) or b"",
             )
             undecrypted.setdefault(int(messages.handshake[row]), []).append(message)

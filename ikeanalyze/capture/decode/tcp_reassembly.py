@@ -56,7 +56,7 @@ class StreamMessage(Struct, eq=False):
     data: bytes = b""  # captured bytes of an IKE message, without length and marker
     complete: bool = True  # all bytes are in the capture
     error: str | None = None  # why the message is malformed
-    unit: int | None = None  # set by the FrameCollector
+    datagram: int | None = None  # set by the FrameCollector
 
 
 class TcpSegment(Struct, eq=False):

@@ -90,8 +90,8 @@ def analyse_in_buckets(
             run = _BucketRun(folder, executor)
             capture = run.split(paths, options)
             facts = run.survey()
-            by_unit = bool(facts.known[SharedFact.SEVERAL_FRAMES]["several"].max())
-            totals = number_rows(folder, by_unit=by_unit)
+            by_datagram = bool(facts.known[SharedFact.SEVERAL_FRAMES]["several"].max())
+            totals = number_rows(folder, by_datagram=by_datagram)
             folder.check_space(folder.measure() // 2)
             warnings = run.write(totals)
         tables = {name: merge_parts(folder, name) for name in ("frames", "messages", "exchanges", "handshakes")}

@@ -1,7 +1,7 @@
 """Writes the frames and clear messages of a capture to buckets on disk, and reads a bucket.
 
 A bucket has three files: rows of fixed width (the columns of `buffers.LAYOUT` and the place among all rows), the bytes
-of its clear messages one after the other, and unit and size of each of these.
+of its clear messages one after the other, and datagram and size of each of these.
 """
 
 import errno
@@ -32,7 +32,7 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 COMMON: Final = 0
 
 _ROW: Final = np.dtype([*LAYOUT.items(), ("sequence", np.uint64)])
-_ENTRY: Final = np.dtype([("unit", np.uint32), ("size", np.uint32)])
+_ENTRY: Final = np.dtype([("datagram", np.uint32), ("size", np.uint32)])
 #: Rows that are written at once.
 _ROWS_AT_ONCE: Final = 1 << 17
 #: Bytes of messages that are written at once.
@@ -54,8 +54,8 @@ class BucketSpaceError(Exception):
 class BucketContents:
     """The frames of a bucket."""
 
-    traffic: CombinedFrames  # units are numbered from 0 in the order of their first frames
-    units: UInt64Array  # a number of each that orders the units of all buckets in the same way, rising
+    traffic: CombinedFrames  # datagrams are numbered from 0 in the order of their first frames
+    datagrams: UInt64Array  # a number of each that orders the datagrams of all buckets in the same way, rising
     sequence: UInt64Array  # place of each frame among all that were written
 
 
@@ -123,19 +123,19 @@ class BucketFolder:
         columns: dict[str, npt.NDArray[Any]] = {name: np.ascontiguousarray(rows[name]) for name in LAYOUT}
         sequence = np.ascontiguousarray(rows["sequence"])
         del rows
-        units, first, unit = np.unique(columns["unit"], return_index=True, return_inverse=True)
+        datagrams, first, datagram = np.unique(columns["datagram"], return_index=True, return_inverse=True)
         order = np.argsort(first)
-        rank = np.empty(len(units), np.uint32)
-        rank[order] = np.arange(len(units))
-        columns["unit"] = rank[unit]
-        clear = self._read_messages(index, units, rank)
+        rank = np.empty(len(datagrams), np.uint32)
+        rank[order] = np.arange(len(datagrams))
+        columns["datagram"] = rank[datagram]
+        clear = self._read_messages(index, datagrams, rank)
         numbers = np.fromiter(incomplete, np.uint32, len(incomplete))
-        lacking_units = set(rank[np.isin(units, numbers)].tolist())
+        lacking_datagrams = set(rank[np.isin(datagrams, numbers)].tolist())
         first = first[order]
         places = columns["number"][first].astype(np.uint64) << np.uint64(32) | sequence[first] & np.uint64(0xFFFFFFFF)
-        share_digests(columns, lacking_units, clear)
+        share_digests(columns, lacking_datagrams, clear)
         traffic = CombinedFrames(
-            columns, clear, MessageBytes(), addresses, tunnels, np.array([last_ns], np.int64), lacking_units
+            columns, clear, MessageBytes(), addresses, tunnels, np.array([last_ns], np.int64), lacking_datagrams
         )
         return BucketContents(traffic, places, sequence)
 
@@ -147,8 +147,8 @@ class BucketFolder:
         path = self.get_file(index, "entries")
         return np.fromfile(path, _ENTRY) if path.exists() else np.zeros(0, _ENTRY)
 
-    def _read_messages(self, index: int, units: UInt32Array, rank: UInt32Array) -> MessageBytes:
-        """The messages of these units of the capture; in the bucket, `rank` are their numbers."""
+    def _read_messages(self, index: int, datagrams: UInt32Array, rank: UInt32Array) -> MessageBytes:
+        """The messages of these datagrams of the capture; in the bucket, `rank` are their numbers."""
         entries = self._read_entries(index)
         size = entries["size"].astype(np.int64)
         begin = np.cumsum(size) - size
@@ -157,8 +157,8 @@ class BucketFolder:
         if total:
             with open(self.get_file(index, "messages"), "rb") as file:
                 file.readinto(heap[:total].data)
-        place = np.searchsorted(units, entries["unit"])
-        known = np.isin(entries["unit"], units)
+        place = np.searchsorted(datagrams, entries["datagram"])
+        known = np.isin(entries["datagram"], datagrams)
         messages = MessageBytes(heap, total)
         messages.add_existing(rank[place[known]], begin[known], size[known])
         return messages
@@ -174,8 +174,8 @@ class BucketFolder:
             if not moved.any():
                 continue
             entries = self._read_entries(index)
-            units = np.unique(rows["unit"][moved])
-            of_moved = np.isin(entries["unit"], units)
+            datagrams = np.unique(rows["datagram"][moved])
+            of_moved = np.isin(entries["datagram"], datagrams)
             messages = self.get_file(index, "messages")
             data = np.fromfile(messages, np.uint8) if messages.exists() else np.zeros(0, np.uint8)
             of_bytes = np.repeat(of_moved, entries["size"])
@@ -277,7 +277,7 @@ class _BucketMessages(MessageStore):
 
     def add(
         self,
-        units: UInt32Array,
+        datagrams: UInt32Array,
         buffer: UInt8Array,
         begin: Int64Array,
         end: Int64Array,
@@ -295,7 +295,7 @@ class _BucketMessages(MessageStore):
         order = np.argsort(bucket, kind="stable")
         readable, bucket = readable[order], bucket[order]
         entries = np.empty(len(readable), _ENTRY)
-        entries["unit"], entries["size"] = units[readable], (end - begin)[readable]
+        entries["datagram"], entries["size"] = datagrams[readable], (end - begin)[readable]
         view = buffer.data
         data = b"".join([view[a:b] for a, b in zip(begin[readable].tolist(), end[readable].tolist(), strict=True)])
         self._pending.append((bucket, entries, data))

@@ -63,8 +63,8 @@ class SurveyNumbering(RowNumbering, frozen=True, kw_only=True):
         heads[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
         handshakes = {
             "first_ns": datagrams.first_ns[heads],
-            # of the same time: in order of their units in the capture, or of their frames
-            "unit": self.contents.units[datagrams.datagram[heads]],
+            # handshakes of the same time have the order of their datagrams in the capture, or of their frames
+            "datagram": self.contents.datagrams[datagrams.datagram[heads]],
             "number": datagrams.number[heads].astype(np.int64),
             "exchanges": np.bincount(state.exchanges.handshake, minlength=association.count),
         }
@@ -76,10 +76,10 @@ class SurveyNumbering(RowNumbering, frozen=True, kw_only=True):
         _save(self.folder, self.index, "message_handshake.npy", message_handshake)
 
 
-def number_rows(folder: BucketFolder, *, by_unit: bool) -> RowTotals:
+def number_rows(folder: BucketFolder, *, by_datagram: bool) -> RowTotals:
     """Number the rows of all buckets; each bucket gets a file with its ids.
 
-    `by_unit`: the order of datagrams of the same time is that of their units, not of their frames.
+    `by_datagram`: handshakes of the same time have the order of their datagrams, not of their frames.
 
     Raises:
         UnorderedBucketError: the order of a bucket does not fit that of the capture.
@@ -88,7 +88,9 @@ def number_rows(folder: BucketFolder, *, by_unit: bool) -> RowTotals:
     stop = np.cumsum([len(part) for part in _load_handshakes(folder, indices, "first_ns")])
     # one column after the other: those of all handshakes are in memory
     first_ns = np.concatenate(_load_handshakes(folder, indices, "first_ns"))
-    order = np.lexsort((np.concatenate(_load_handshakes(folder, indices, "unit" if by_unit else "number")), first_ns))
+    order = np.lexsort(
+        (np.concatenate(_load_handshakes(folder, indices, "datagram" if by_datagram else "number")), first_ns)
+    )
     del first_ns
     handshake = np.empty(len(order), np.uint32)
     handshake[order] = np.arange(len(order), dtype=np.uint32)

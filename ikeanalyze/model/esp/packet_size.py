@@ -105,8 +105,8 @@ def compute_wire_bytes(config: EspConfig, clear: Counts) -> Counts:
     """
     suite = config.suite
     overhead = IP_HEADER[config.outer] + _CARRIER[config.carrier] + ESP_HEADER + suite.iv + suite.icv
-    sealed = clear - _count_unprotected(config) + ESP_TRAILER
-    return -(-sealed // suite.alignment) * suite.alignment + overhead
+    encrypted = clear - _count_unprotected(config) + ESP_TRAILER
+    return -(-encrypted // suite.alignment) * suite.alignment + overhead
 
 
 def compute_packet_size(config: EspConfig, clear: int) -> EspPacketSize:

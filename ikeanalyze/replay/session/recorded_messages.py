@@ -87,9 +87,9 @@ def load_recorded_handshakes(
     )
     initiated = analysis.exchanges.filter(pl.col("initiated_by") == "initiator").select("exchange")
     rows = (
-        analysis.frames.with_columns(unit=frames.columns["unit"])
+        analysis.frames.with_columns(datagram=frames.columns["datagram"])
         .filter(pl.col("handshake").is_in(list(handshakes)), ~pl.col("capture_duplicate"))
-        .unique("unit", keep="first", maintain_order=True)  # the frames of an IP-fragmented datagram are one
+        .unique("datagram", keep="first", maintain_order=True)  # the frames of an IP-fragmented datagram are one
         .join(message_columns, on="message", how="inner")
         .join(initiated, on="exchange", how="semi")
         .sort("time_ns", "number", maintain_order=True)
@@ -97,7 +97,7 @@ def load_recorded_handshakes(
     grouped: dict[int, list[RecordedMessage]] = {number: [] for number in sorted(handshakes)}
     partial: Counter[int] = Counter()
     for row in rows.iter_rows(named=True):
-        data = frames.clear.get(row["unit"]) or frames.sealed.get(row["unit"]) or b""
+        data = frames.clear.get(row["datagram"]) or frames.encrypted.get(row["datagram"]) or b""
         if len(data) >= max(row["ike_bytes"] or 0, HEADER.size):
             grouped[row["handshake"]].append(_make_message(row, data))
         elif row["sender"] == "initiator":

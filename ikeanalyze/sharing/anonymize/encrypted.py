@@ -72,8 +72,8 @@ class EncryptedMessageRewriter:
     ) -> None:
         """Rewrite a message, or the fragments of one, whose payloads may begin in one and end in another."""
         datagrams = state.datagrams
-        units = datagrams.datagram[list(content.datagrams)].tolist()
-        parts = [encrypted.get(unit) or state.clear.get(unit) or b"" for unit in units]
+        datagrams = datagrams.datagram[list(content.datagrams)].tolist()
+        parts = [encrypted.get(datagram) or state.clear.get(datagram) or b"" for datagram in datagrams]
         from_initiator = content.from_initiator
         pieces = [decryptor.decrypt(part, from_initiator) for part in parts]
         context = self._make_context(state, max(content.datagrams), content.header)

@@ -14,7 +14,7 @@ import ikeanalyze
 from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, CaptureKeys
 from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
-from tests.analysis.decrypt_captures import is_what_was_sealed, look
+from tests.analysis.decrypt_captures import is_what_was_encrypted, look
 from tests.analysis.encrypted_handshakes import CHILD, ENCR_AES_CTR, IDENTITIES, PSK, Sa, nameless, table
 from tests.analysis.recorded_captures import LOGGED, log_of
 from tests.craft import MS, SECOND, Trace, ike, pcap
@@ -64,7 +64,7 @@ def test_25_handshakes_have_keys_of_their_own():
 def test_messages_of_both_epochs_are_decrypted(form):
     sa = Sa(proposals=(TWICE,))
     result = look(played(*sa.whole()), form(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     epochs = result.analysis.messages.select("type", "epoch").unique(maintain_order=True).rows()
     assert epochs == [
         ("IKE_SA_INIT", None),
@@ -112,7 +112,7 @@ def conversations(draw):
 
 @settings(max_examples=20, phases=(Phase.generate,))  # making it smaller would take minutes
 @given(conversations(), st.randoms(use_true_random=False))
-def test_what_is_open_is_what_was_sealed(conversation, rng):
+def test_what_is_open_is_what_was_encrypted(conversation, rng):
     sas, trace = conversation
     known = [keys for sa in sas for keys in sa.key_sets if rng.random() < 0.8]
     wrong = [keys for sa in (Sa(99), Sa(98, proposals=(ike.CLASSIC,))) for keys in sa.key_sets]
@@ -120,7 +120,7 @@ def test_what_is_open_is_what_was_sealed(conversation, rng):
     if not trace.packets or not mixed:
         return
     result = look(trace, table(*mixed), nameless(*wrong))
-    is_what_was_sealed(result, sas, known)
+    is_what_was_encrypted(result, sas, known)
     _all_that_is_there_is_open(result, sas, known)
 
 
@@ -160,7 +160,7 @@ def test_fragments_in_any_order(order, again):
         trace.message(SECOND + step * 20 * MS, request, only=[number + 1], gap=0)
     trace.message(2 * SECOND, response)
     result = look(trace, table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     assert len(result.opened()) == 2
 
 
@@ -172,11 +172,11 @@ def test_fragments_of_several_transmissions_make_one_message():
     trace.message(2 * SECOND, request, only=[2, 3])
     trace.message(3 * SECOND, response)
     result = look(trace, table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     assert result.analysis.messages["decrypted"].to_list() == [None, None, True, True, True]
     content = result.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
-    units = result.conversation.datagrams
-    assert [int(units.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
+    datagrams = result.conversation.datagrams
+    assert [int(datagrams.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
     # the third fragment, which came last, is the seventh frame
     assert content.frame == 7
 
@@ -221,11 +221,11 @@ def test_a_message_that_is_cut_anew():
     trace.message(2 * SECOND + 90 * MS, smaller, only=[4])
     trace.message(3 * SECOND, response)
     result = look(trace, table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     content = result.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
-    units = result.conversation.datagrams
-    assert [int(units.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
-    assert {int(units.fragments[row]) for row in content.datagrams} == {4}
+    datagrams = result.conversation.datagrams
+    assert [int(datagrams.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
+    assert {int(datagrams.fragments[row]) for row in content.datagrams} == {4}
 
 
 def test_clear_payloads_before_the_encrypted_one():
@@ -239,7 +239,7 @@ def test_clear_payloads_before_the_encrypted_one():
         sa.clear(ike.INFORMATIONAL, [notify], message_id=2),
     ]
     result = look(played(*messages), table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     assert [item.clear for item in result.contents.all if item.encrypted] == [2, 0]
     assert result.contents.encrypted.tolist() == [False, False, True, True, False]
     assert not result.findings
@@ -254,7 +254,7 @@ def test_keys_of_one_of_several_ike_sas():
     for number, sa in enumerate(sas):
         trace.play(sa.whole(), at=number * 5 * MS)
     result = look(trace, table(*sas[1].key_sets))
-    is_what_was_sealed(result, sas[1:2])
+    is_what_was_encrypted(result, sas[1:2])
     assert result.outcomes == [("completed", None), ("established", None), ("completed", None)]
     assert result.analysis.handshakes["payload_bytes"].is_null().to_list() == [True, False, True]
     assert not result.findings
@@ -268,7 +268,7 @@ def test_keys_of_one_of_several_ike_sas():
 def test_a_wrong_file_among_right_ones():
     sa, other = Sa(1), Sa(2)
     found = look(played(*sa.whole()), nameless(*other.key_sets), table(*sa.key_sets), "no key at all\n")
-    is_what_was_sealed(found, [sa])
+    is_what_was_encrypted(found, [sa])
     assert found.outcomes == [("established", None)]
     (skipped,) = found.analysis.skipped
     assert skipped.reason.startswith("contains no key")
@@ -341,7 +341,7 @@ def test_the_epoch_does_not_depend_on_the_key_sets_that_are_there(missing, epoch
     known = [keys for epoch, keys in enumerate(sa.key_sets) if epoch != missing]
     for form in (table, nameless):
         result = look(played(*messages), form(*known))
-        is_what_was_sealed(result, [sa])
+        is_what_was_encrypted(result, [sa])
         assert {item.epoch for item in result.opened().values()} == epochs
 
 
@@ -350,10 +350,10 @@ def test_the_epoch_where_exchanges_are_not_in_the_capture():
     messages = sa.whole()
     # the first IKE_INTERMEDIATE exchange was lost by the capture
     result = look(played(*messages[:2], *messages[4:]), table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     # nor is IKE_SA_INIT there: the place in the file tells, if the file says of which IKE SA the keys are
     result = look(played(*messages[4:]), table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     rest = look(played(*messages[4:]), _ours(sa.key_sets))
     assert {item.epoch for item in rest.opened().values()} == {1, None}
     assert rest.analysis.exchanges["epoch"].to_list() == [1, None]
@@ -421,7 +421,7 @@ def test_messages_that_the_capture_cut():
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.whole(), *sa.swap(ike.INFORMATIONAL, [ike.delete()], [])]
     result = look(snapped(played(*messages), 150), table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
     assert result.analysis.messages["decrypted"].to_list() == [None, None, False, False, True, True]
     assert (
         3,
@@ -437,7 +437,7 @@ def test_messages_that_the_capture_cut():
 def test_whatever_the_capture_cut(size):
     sa = Sa()
     result = look(snapped(played(*sa.whole(auth=(3, 2))), size), table(*sa.key_sets))
-    is_what_was_sealed(result, [sa])
+    is_what_was_encrypted(result, [sa])
 
 
 # ---- keys of rekeyed IKE SAs
@@ -455,7 +455,7 @@ def test_a_rekeyed_ike_sa_whose_keys_say_nothing():
     second.moved = True
     trace = played(*messages, *second.swap(ike.INFORMATIONAL, [ike.delete()], []))
     result = look(trace, nameless(*first.key_sets, *second.key_sets))
-    is_what_was_sealed(result, [first, second])
+    is_what_was_encrypted(result, [first, second])
     assert result.analysis.messages["decrypted"].drop_nulls().all()
     assert result.outcomes == [("established", None), ("established", "REKEYED")]
     assert result.analysis.handshakes["replaces"].to_list() == [None, 1]

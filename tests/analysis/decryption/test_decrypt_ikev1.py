@@ -185,7 +185,7 @@ def test_peers_with_different_keys():
 
     phase = Phase()
     trace = Trace()
-    for number, message in enumerate([*phase.clear, phase.sealed[0]]):
+    for number, message in enumerate([*phase.clear, phase.encrypted[0]]):
         trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
 
     class Other(Sender):
@@ -195,7 +195,7 @@ def test_peers_with_different_keys():
 
     other = Other()
     # its last block of phase 1 is what it has received
-    other.ivs[0] = phase.sealed[0][-16:]
+    other.ivs[0] = phase.encrypted[0][-16:]
     notify = ikev1.NOTIFY, (1).to_bytes(4, "big") + bytes([1, 0, 0, 16])
     answer = other.send(ikev1.INFORMATIONAL, 99, [other.hash_payload(), notify])
     trace.send(SECOND, answer, from_initiator=False)
@@ -211,7 +211,7 @@ def test_peers_with_different_keys():
 def test_without_phase_1_there_is_no_iv():
     phase = Phase()
     trace = Trace()
-    for number, message in enumerate(phase.sealed):
+    for number, message in enumerate(phase.encrypted):
         trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
     assert types(look(trace, phase.table())) == []
 

@@ -22,7 +22,7 @@ def texts(found):
     }
 
 
-def test_what_was_sealed_stands_in_clear():
+def test_what_was_encrypted_stands_in_clear():
     sa = Sa()
     trace = Trace()
     trace.play(sa.whole(fragments=(3, 2), auth=(4, 1)))
@@ -83,7 +83,7 @@ def test_ikev1_messages_are_exported_in_clear():
     payloads = [NAME, phase.sender.hash_payload()]
     kind, chain = ike.chain(payloads)
     # the encryption bit is 0 (RFC 2408, section 3.1)
-    header = phase.sealed[0][:16] + bytes([kind, 0x10, 2, 0]) + bytes(4) + (28 + len(chain)).to_bytes(4, "big")
+    header = phase.encrypted[0][:16] + bytes([kind, 0x10, 2, 0]) + bytes(4) + (28 + len(chain)).to_bytes(4, "big")
     assert first.message == header + chain
     assert (first.epoch, first.verified, first.fragments) == (None, False, 1)
 

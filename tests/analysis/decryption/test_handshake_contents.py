@@ -58,7 +58,7 @@ def test_a_chain_that_breaks_off():
     first, plaintext = ike.chain([(ike.VENDOR_ID, b"four"), (ike.VENDOR_ID, b"five")])
     for cut in (len(plaintext) - 1, 9):
         sa.inside.clear()
-        broken = _sealed(sa, first, plaintext[:cut])
+        broken = _encrypted(sa, first, plaintext[:cut])
         result = look(played(*messages, *good, broken), table(*sa.key_sets))
         ((frame, finding),) = result.findings
         assert frame == 5
@@ -67,7 +67,7 @@ def test_a_chain_that_breaks_off():
         assert [payload.body for payload in content.payloads] == [b"four"]
 
 
-def _sealed(sa, first, plaintext):
+def _encrypted(sa, first, plaintext):
 
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.INFORMATIONAL, ike.INITIATOR, 2, 0)
     data = encrypt_message(Decryptor(sa.key_sets[0]), header, first, plaintext, bytes(16))

@@ -142,12 +142,12 @@ def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
     def frame(spi, number):
         clear = bytes(22) + bytes([0, 59])
         header = struct.pack(">I", spi) + struct.pack(">I", number % 2**32)
-        sealed = AESGCM(bytes(16)).encrypt(bytes(4) + header, clear, header[:4] + struct.pack(">Q", number))
+        encrypted = AESGCM(bytes(16)).encrypt(bytes(4) + header, clear, header[:4] + struct.pack(">Q", number))
         ip = struct.pack(
             ">BBHHHBBH4s4s",
             0x45,
             0,
-            20 + 8 + 8 + len(sealed),
+            20 + 8 + 8 + len(encrypted),
             number % 65536,
             0,
             64,
@@ -156,7 +156,7 @@ def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
             bytes([192, 0, 2, 1]),
             bytes([192, 0, 2, 2]),
         )
-        return link.ethernet(ip + header + header + sealed)
+        return link.ethernet(ip + header + header + encrypted)
 
     end = 2**32
     first = [end - 2, end, end - 1, end + 1, 2 * end - 1, 2 * end, 3 * end + 5]

@@ -50,7 +50,7 @@ def test_an_ike_sa_init_that_cannot_be_read():
     """Its only payload says that it is encrypted, which it cannot be."""
     handshake = Handshake(1)
     handshake.message_id[True] = 0
-    strange = handshake.sealed(ike.IKE_SA_INIT, 40, message_id=0)
+    strange = handshake.encrypted(ike.IKE_SA_INIT, 40, message_id=0)
     trace = Trace()
     trace.message(0, strange)
     row = only(analyse(trace))

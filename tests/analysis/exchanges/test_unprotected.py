@@ -43,7 +43,7 @@ def test_a_notify_before_an_encrypted_payload_is_none():
     init, (request, _) = handshake.init(), handshake.auth()
     trace = Trace()
     end = trace.play([*init, request])
-    sealed = handshake.sealer.body(60)
-    trace.message(end + 10 * MS, refuse(handshake, [ike.notify(ike.COOKIE), (46, sealed)]))
+    encrypted = handshake.encryptor.body(60)
+    trace.message(end + 10 * MS, refuse(handshake, [ike.notify(ike.COOKIE), (46, encrypted)]))
     trace.ip(60 * SECOND, udp_packet(b"the capture goes on", 53, 53))
     assert only(analyse(trace))["outcome"] == "completed"

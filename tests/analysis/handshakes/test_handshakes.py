@@ -29,19 +29,19 @@ class Old:
     def quick(self):
         return self.turns(ikev1.quick_mode(self.rng, self.cookies))
 
-    def sealed(self, kind, size, message_id):
+    def encrypted(self, kind, size, message_id):
         body = self.rng.randbytes(size)
         return ikev1.encrypted(self.cookies[:8], self.cookies[8:], kind, ikev1.HASH, body, message_id)
 
     def xauth(self):
         """The responder asks for name and password, then tells the result."""
         first, second = self.rng.randrange(1, 2**32), self.rng.randrange(1, 2**32)
-        requested = self.turns([self.sealed(TRANSACTION, size, first) for size in (80, 96)], first=False)
-        reported = self.turns([self.sealed(TRANSACTION, size, second) for size in (64, 60)], first=False)
+        requested = self.turns([self.encrypted(TRANSACTION, size, first) for size in (80, 96)], first=False)
+        reported = self.turns([self.encrypted(TRANSACTION, size, second) for size in (64, 60)], first=False)
         return requested + reported
 
     def informational(self):
-        return (self.sealed(ikev1.INFORMATIONAL, 64, self.rng.randrange(1, 2**32)), True)
+        return (self.encrypted(ikev1.INFORMATIONAL, 64, self.rng.randrange(1, 2**32)), True)
 
 
 def played(messages, *, step=10, floats=None):
@@ -267,7 +267,7 @@ def test_a_later_quick_mode_is_not_the_set_up():
 def test_informational_messages_are_never_answered():
     old = Old()
     one = old.informational()
-    other = (old.sealed(ikev1.INFORMATIONAL, 64, 77), False)
+    other = (old.encrypted(ikev1.INFORMATIONAL, 64, 77), False)
     analysis = analyse(played([*old.phase1, *old.quick(), one, other]))
     late = analysis.exchanges.tail(2)
     assert rows(late, "initiated_by", "request_messages", "response_messages") == [

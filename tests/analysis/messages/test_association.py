@@ -285,7 +285,7 @@ def test_an_unknown_exchange_type_and_a_large_message_id():
     handshake = Handshake(10)
     trace = Trace()
     end = trace.play(handshake.setup())
-    strange = handshake.sealed(250, 40, message_id=0xFFFF_FFFF)
+    strange = handshake.encrypted(250, 40, message_id=0xFFFF_FFFF)
     trace.message(end, strange)
     analysis = analyse(trace)
     row = only(analysis)

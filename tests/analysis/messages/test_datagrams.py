@@ -18,7 +18,7 @@ def test_a_datagram_in_ip_fragments_is_one_datagram(tmp_path):
     handshake = Handshake(1)
     trace = Trace()
     trace.play(handshake.init())
-    request = handshake.sealed(ike.IKE_AUTH, 3000, message_id=1)
+    request = handshake.encrypted(ike.IKE_AUTH, 3000, message_id=1)
     packets = trace.message(SECOND, request)
     datagrams = datagrams_of(trace, tmp_path)
     assert len(datagrams) == 3
@@ -33,8 +33,8 @@ def test_datagrams_stand_in_order_of_their_first_frames(tmp_path):
     """The second fragment of one comes when another message is through already."""
     handshake = Handshake(1)
     handshake.init()
-    request = handshake.sealed(ike.IKE_AUTH, 2000, message_id=1)
-    answer = handshake.sealed(ike.IKE_AUTH, 50, message_id=1, from_initiator=False, response=True)
+    request = handshake.encrypted(ike.IKE_AUTH, 2000, message_id=1)
+    answer = handshake.encrypted(ike.IKE_AUTH, 50, message_id=1, from_initiator=False, response=True)
     trace = Trace()
     first, second = trace.message(0, request)
     trace.drop([second])

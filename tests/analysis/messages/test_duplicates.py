@@ -149,8 +149,8 @@ def test_duplicates_of_fragments():
 def test_duplicates_of_ip_fragments(retransmitted):
     handshake = Handshake(3)
     start = handshake.init()
-    request = handshake.sealed(35, 3000, message_id=1)
-    answer = handshake.sealed(35, 100, message_id=1, from_initiator=False, response=True)
+    request = handshake.encrypted(35, 3000, message_id=1)
+    answer = handshake.encrypted(35, 100, message_id=1, from_initiator=False, response=True)
     trace = Trace()
     trace.play(start)
     for seconds in (1, 2) if retransmitted else (1,):

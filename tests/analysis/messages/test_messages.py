@@ -155,9 +155,9 @@ def test_who_has_all_fragments_does_not_wait_for_doubled_ones():
     """The last response is whole after its third fragment; the one that comes again later is only sent."""
     shake = Handshake(1, switch=False)
     trace = Trace()
-    for number, message in enumerate((*shake.init(), shake.sealed(ike.IKE_AUTH, 100))):
+    for number, message in enumerate((*shake.init(), shake.encrypted(ike.IKE_AUTH, 100))):
         trace.message(number * 100 * MS, message)
-    answer = shake.sealed(ike.IKE_AUTH, 3000, from_initiator=False, response=True, message_id=1)
+    answer = shake.encrypted(ike.IKE_AUTH, 3000, from_initiator=False, response=True, message_id=1)
     packet = udp_packet(answer.datagrams[0], 500, 500, "192.0.2.2", "192.0.2.1")
     frames = [link.ethernet(part) for part in ip_fragments(packet, 1280, 7)]
     assert len(frames) == 3
@@ -172,7 +172,7 @@ def test_who_has_all_fragments_does_not_wait_for_doubled_ones():
 def test_tcp_delivers_the_segments_of_a_fragment_that_the_capture_lacks():
     handshake, trace = Handshake(1, switch=False), Trace()
     handshake.init()
-    first, second = handshake.sealed(ike.IKE_AUTH, 1200, message_id=1, fragments=2).ike
+    first, second = handshake.encrypted(ike.IKE_AUTH, 1200, message_id=1, fragments=2).ike
     stream = TCP_PREFIX + tcp_framed(first) + tcp_framed(second)
     for time, (begin, end) in enumerate(((0, 100), (400, len(stream)))):  # bytes 100 to 400 are not in the capture
         packet = tcp_packet(stream[begin:end], 40000, 4500, 1000 + begin)

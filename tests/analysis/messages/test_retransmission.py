@@ -18,11 +18,11 @@ from tests.craft import MS, SECOND, Trace, ike
 
 
 def sent(text: str) -> list[SlotDatagram]:
-    """Units of one slot, 20 us apart: "1/3" fragment 1 of 3, "a" a whole message; "|" is a second's pause.
+    """Datagrams of one slot, 20 us apart: "1/3" fragment 1 of 3, "a" a whole message; "|" is a second's pause.
 
     The bytes of a fragment are told by number and total; a letter behind them makes them others.
     """
-    units, time = [], 0
+    datagrams, time = [], 0
     for word in text.split():
         if word == "|":
             time += SECOND
@@ -30,9 +30,9 @@ def sent(text: str) -> list[SlotDatagram]:
         number, _, rest = word.partition("/")
         fragmented = bool(rest)
         total = int("".join(c for c in rest if c.isdigit())) if fragmented else 0
-        units.append(SlotDatagram(time, int(number) if fragmented else 0, total, hash(word) & 0xFFFF_FFFF))
+        datagrams.append(SlotDatagram(time, int(number) if fragmented else 0, total, hash(word) & 0xFFFF_FFFF))
         time += 20_000
-    return units
+    return datagrams
 
 
 def transmissions(text: str) -> list[tuple[int, int]]:
@@ -45,7 +45,7 @@ def needed(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("units", "found", "first"),
+    ("datagrams", "found", "first"),
     [
         ("a", [1], [0]),
         ("a a", [1, 2], [0]),
@@ -76,9 +76,9 @@ def needed(text: str) -> list[int]:
         ("a | 1/2 2/2 | 1/4 2/4 3/4 4/4", [1, 2, 2, 3, 3, 3, 3], [0]),
     ],
 )
-def test_transmissions_of_one_message(units, found, first):
-    assert transmissions(units) == [(0, item) for item in found]
-    assert needed(units) == first
+def test_transmissions_of_one_message(datagrams, found, first):
+    assert transmissions(datagrams) == [(0, item) for item in found]
+    assert needed(datagrams) == first
 
 
 def test_another_content_is_another_message():
@@ -89,14 +89,14 @@ def test_another_content_is_another_message():
 
 def test_ikev1_has_whole_and_fragmented_messages_in_one_slot():
     # main mode: messages 1 and 3 are whole, 5 comes in two fragments, of which only the last tells how many
-    units = [
+    datagrams = [
         SlotDatagram(0, 0, 0, 1),
         SlotDatagram(SECOND, 0, 0, 2),
         SlotDatagram(2 * SECOND, 1, 0, 3),
         SlotDatagram(2 * SECOND, 2, 2, 4),
     ]
     again = [SlotDatagram(3 * SECOND, 1, 0, 3), SlotDatagram(3 * SECOND, 2, 2, 4)]
-    result = classify_slot(units + again, ikev1=True)
+    result = classify_slot(datagrams + again, ikev1=True)
     assert [(turn.body, turn.transmission) for turn in result] == [
         (0, 1),
         (1, 1),
@@ -124,14 +124,14 @@ units_of_a_slot = st.lists(
 def test_columns_equal_the_rules(slots):
     expected: list[DatagramTransmission] = []
     columns: list[list[int]] = [[], [], [], [], [], []]
-    for slot, (units, ikev1) in enumerate(slots):
+    for slot, (datagrams, ikev1) in enumerate(slots):
         time, listed = 0, []
-        for pause, (number, total), content in units:
+        for pause, (number, total), content in datagrams:
             time += pause * 1000
             listed.append(SlotDatagram(time, number, total, content * 100 + number * 10 + total))
         expected += classify_slot(listed, ikev1=ikev1)
-        for unit in listed:
-            values = (slot * 2, unit.time_ns, unit.fragment, unit.total, unit.digest, ikev1)
+        for datagram in listed:
+            values = (slot * 2, datagram.time_ns, datagram.fragment, datagram.total, datagram.digest, ikev1)
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
     slot_, time_, number_, total_ = (np.array(column, np.int64) for column in columns[:4])
@@ -164,8 +164,8 @@ def test_columns_equal_the_rules_for_regular_repetition(seed):
                 listed.append(SlotDatagram(time, number, total, number + 10 * (rng.random() < 0.05)))
         if listed:
             expected += classify_slot(listed)
-        for unit in listed:
-            values = (slot, unit.time_ns, unit.fragment, unit.total, unit.digest)
+        for datagram in listed:
+            values = (slot, datagram.time_ns, datagram.fragment, datagram.total, datagram.digest)
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
     arrays = [np.array(column, np.int64) for column in columns]
@@ -231,10 +231,10 @@ def test_fragments_of_one_message_are_one_transmission(first, second, first_fram
 def test_cut_into_more_fragments_is_a_retransmission():
     handshake = Handshake(3)
     start = handshake.init()
-    whole = handshake.sealed(ike.IKE_AUTH, 2000, message_id=1)
-    three = handshake.sealed(ike.IKE_AUTH, 2000, message_id=1, fragments=3)
-    five = handshake.sealed(ike.IKE_AUTH, 2000, message_id=1, fragments=5)
-    answer = handshake.sealed(ike.IKE_AUTH, 100, message_id=1, from_initiator=False, response=True)
+    whole = handshake.encrypted(ike.IKE_AUTH, 2000, message_id=1)
+    three = handshake.encrypted(ike.IKE_AUTH, 2000, message_id=1, fragments=3)
+    five = handshake.encrypted(ike.IKE_AUTH, 2000, message_id=1, fragments=5)
+    answer = handshake.encrypted(ike.IKE_AUTH, 100, message_id=1, from_initiator=False, response=True)
     trace = Trace(mtu=9000)
     trace.play(start)
     for seconds, message in enumerate((whole, three, five), 1):
@@ -264,8 +264,8 @@ def ip_fragmented(lost_first: int | None, lost_second: int | None):
     """An IKE_AUTH request of three IP fragments, sent twice, of which single fragments are lost."""
     handshake = Handshake(5)
     start = handshake.init()
-    request = handshake.sealed(ike.IKE_AUTH, 4000, message_id=1)
-    answer = handshake.sealed(ike.IKE_AUTH, 100, message_id=1, from_initiator=False, response=True)
+    request = handshake.encrypted(ike.IKE_AUTH, 4000, message_id=1)
+    answer = handshake.encrypted(ike.IKE_AUTH, 100, message_id=1, from_initiator=False, response=True)
     trace = Trace()
     trace.play(start)
     frames = []

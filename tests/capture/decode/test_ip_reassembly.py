@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ikeanalyze.capture.decode.ip_reassembly import TIMEOUT_NS, IpFragment, IpReassembler
-from tests.capture.laws import bytes_by_unit, counted, read_packets, read_trace, rows, texts, total
+from tests.capture.laws import bytes_by_datagram, counted, read_packets, read_trace, rows, texts, total
 from tests.craft import (
     MS,
     SECOND,
@@ -26,8 +26,8 @@ from tests.craft import (
 
 SHAKE = Handshake(1, switch=False)
 SHAKE.init()
-LARGE = SHAKE.sealed(ike.IKE_AUTH, 3500).datagrams[0]
-OTHER = SHAKE.sealed(ike.IKE_AUTH, 3500, message_id=2).datagrams[0]
+LARGE = SHAKE.encrypted(ike.IKE_AUTH, 3500).datagrams[0]
+OTHER = SHAKE.encrypted(ike.IKE_AUTH, 3500, message_id=2).datagrams[0]
 CLEAR = Handshake(2, notifies=[ike.notify(40000, bytes(3000))]).init()[0].datagrams[0]
 ENDS = {"ipv4": ("192.0.2.1", "192.0.2.2"), "ipv6": ("2001:db8::1", "2001:db8::2")}
 US = 1000
@@ -56,7 +56,7 @@ def test_fragments_are_reassembled_in_any_order(family: str) -> None:
         assert counted(capture) == {"ike": 3}
         assert rows(capture, "number", "bytes") == [(n, len(data)) for n, data in enumerate(order, 1)]
         assert (
-            rows(capture, "unit", "ip_fragment", "ike_bytes", "ip_id", "destination_port")
+            rows(capture, "datagram", "ip_fragment", "ike_bytes", "ip_id", "destination_port")
             == [(0, True, len(LARGE), 77, 500)] * 3
         )
         seen |= set(rows(capture, "digest"))
@@ -72,8 +72,8 @@ def test_interleaved_datagrams(family: str) -> None:
     mixed = [data for pair in zip(first, reversed(second), strict=True) for data in pair]
     capture = read_trace(trace_of(mixed))
     assert counted(capture) == {"ike": 6}
-    assert {unit for unit, number in rows(capture, "unit", "number") if number % 2} == {0}
-    assert sorted(bytes_by_unit(capture).values()) == sorted([sum(map(len, first)), sum(map(len, second))])
+    assert {datagram for datagram, number in rows(capture, "datagram", "number") if number % 2} == {0}
+    assert sorted(bytes_by_datagram(capture).values()) == sorted([sum(map(len, first)), sum(map(len, second))])
     assert rows(capture, "message_id")[:2] == [(1,), (2,)]
 
 
@@ -95,7 +95,7 @@ def test_capture_that_saw_all_twice(family: str, at_once: bool) -> None:
     assert counted(capture) == {"ike": 6}
     again = [number for number, repeated in rows(capture, "number", "capture_duplicate") if repeated]
     assert again == ([2, 4, 6] if at_once else [4, 5, 6])
-    assert set(rows(capture, "unit")) == {(0,)}
+    assert set(rows(capture, "datagram")) == {(0,)}
 
 
 @pytest.mark.parametrize("family", ENDS)
@@ -112,7 +112,7 @@ def test_one_fragment_is_missing(family: str, lost: int) -> None:
         assert capture.warnings == []
         return
     assert counted(capture) == {"ike": 5}
-    assert sorted(bytes_by_unit(capture).values()) == sorted(
+    assert sorted(bytes_by_datagram(capture).values()) == sorted(
         [sum(map(len, frames)) - len(frames[lost]), sum(map(len, again))]
     )
     # it is a transmission of the same message, though some of its bytes are not known
@@ -129,8 +129,8 @@ def test_a_network_that_doubles_fragments(family: str) -> None:
     trace = trace_of([first, second, first, third], gap=5 * MS)
     capture = read_trace(trace)
     assert counted(capture) == {"ike": 4}
-    assert rows(capture, "unit", "capture_duplicate") == [(0, False)] * 4
-    assert bytes_by_unit(capture) == {0: sum(map(len, (first, second, first, third)))}
+    assert rows(capture, "datagram", "capture_duplicate") == [(0, False)] * 4
+    assert bytes_by_datagram(capture) == {0: sum(map(len, (first, second, first, third)))}
     assert capture.warnings == []
     # behind the shortest timer of a sender it is another transmission, and neither is whole
     assert read_trace(trace_of([first, second, first, third], gap=300 * MS)).warnings != []
@@ -150,10 +150,12 @@ def test_a_network_that_doubles_the_last_fragments(family: str, order: tuple[int
             trace.add((600 + number) * MS, data)
         capture = read_trace(trace)
         assert counted(capture) == {"ike": len(frames) + len(follows)}
-        assert rows(capture, "unit", "capture_duplicate") == [(0, False)] * len(frames) + [(1, False) for _ in follows]
+        assert rows(capture, "datagram", "capture_duplicate") == [(0, False)] * len(frames) + [
+            (1, False) for _ in follows
+        ]
         assert capture.warnings == []
     # all of it is a message that was sent again
-    assert set(rows(read_trace(trace_of(parts * 2, gap=5 * MS)), "unit")) == {(0,), (1,)}
+    assert set(rows(read_trace(trace_of(parts * 2, gap=5 * MS)), "datagram")) == {(0,), (1,)}
 
 
 def test_clear_message_with_a_fragment_missing_is_no_other_than_the_whole_one() -> None:
@@ -176,7 +178,7 @@ def test_same_identification_for_a_retransmission() -> None:
         trace.add(SECOND // 2 + index, data)
     capture = read_trace(trace)
     assert counted(capture) == {"ike": 6}
-    assert rows(capture, "unit") == [(0,)] * 3 + [(1,)] * 3
+    assert rows(capture, "datagram") == [(0,)] * 3 + [(1,)] * 3
     assert not any(repeated for (repeated,) in rows(capture, "capture_duplicate"))
 
 
@@ -187,17 +189,17 @@ def test_same_identification_after_a_loss() -> None:
         trace.add(SECOND // 2 + index, data)
     capture = read_trace(trace)
     assert counted(capture) == {"ike": 5}
-    assert sorted(bytes_by_unit(capture).values()) == [sum(map(len, frames[:2])), sum(map(len, frames))]
+    assert sorted(bytes_by_datagram(capture).values()) == [sum(map(len, frames[:2])), sum(map(len, frames))]
 
 
-@pytest.mark.parametrize(("wait", "units"), [(TIMEOUT_NS, 1), (TIMEOUT_NS + 1, None)])
-def test_fragments_are_dropped_after_the_timeout(wait: int, units: int | None) -> None:
+@pytest.mark.parametrize(("wait", "datagrams"), [(TIMEOUT_NS, 1), (TIMEOUT_NS + 1, None)])
+def test_fragments_are_dropped_after_the_timeout(wait: int, datagrams: int | None) -> None:
     frames = pieces()
     trace = Trace()
     for time, data in zip((0, 1, wait), frames, strict=True):
         trace.add(time, data)
     capture = read_trace(trace)
-    assert counted(capture) == ({"ike": 3} if units else {"ike": 2, "other": 1})
+    assert counted(capture) == ({"ike": 3} if datagrams else {"ike": 2, "other": 1})
 
 
 def test_never_completed_until_the_end() -> None:
@@ -214,7 +216,7 @@ def test_overlapping_fragments() -> None:
     for order in permutations(frames):
         capture = read_packets(*order)
         assert counted(capture) == {"ike": 3}
-        assert len(set(rows(capture, "unit"))) == 1
+        assert len(set(rows(capture, "datagram"))) == 1
 
 
 def test_fragments_of_esp_hip_radius_ports_and_others() -> None:
@@ -252,12 +254,12 @@ def test_options_that_fill_a_fragment_are_cut() -> None:
 
 
 def test_fragments_of_a_fragmented_message() -> None:
-    messages = SHAKE.sealed(ike.IKE_AUTH, 6000, message_id=3, fragments=2).datagrams
+    messages = SHAKE.encrypted(ike.IKE_AUTH, 6000, message_id=3, fragments=2).datagrams
     trace = Trace(mtu=1280)
     for index, data in enumerate(messages):
         trace.send(index * MS, data)
     capture = read_trace(trace)
-    assert rows(capture, "unit", "fragment", "fragments") == [(0, 1, 2)] * 3 + [(1, 2, 2)] * 3
+    assert rows(capture, "datagram", "fragment", "fragments") == [(0, 1, 2)] * 3 + [(1, 2, 2)] * 3
 
 
 def test_snapshot_length_cuts_fragments() -> None:
@@ -290,7 +292,7 @@ def test_many_repeated_datagrams() -> None:
     capture = read_trace(trace)
     assert counted(capture) == {"ike": 12000}
     assert sum(repeated for (repeated,) in rows(capture, "capture_duplicate")) == 6000
-    assert len(set(rows(capture, "unit"))) == 2000
+    assert len(set(rows(capture, "datagram"))) == 2000
 
 
 def test_smallest_fragments_in_any_order() -> None:
@@ -330,7 +332,7 @@ def test_no_byte_is_lost_whatever_comes(
     rng = Random(seed)
     frames = []
     for size, ident in zip(sizes, idents, strict=False):
-        message = SHAKE.sealed(ike.IKE_AUTH, size, message_id=1).datagrams[0]
+        message = SHAKE.encrypted(ike.IKE_AUTH, size, message_id=1).datagrams[0]
         frames += pieces(message, family, ident, mtu=600 if family == "ipv4" else 1280)
     rng.shuffle(frames)
     frames = frames[: max(1, len(frames) - losses)]

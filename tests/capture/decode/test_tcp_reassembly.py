@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from ikeanalyze.capture.decode import tcp_reassembly
 from ikeanalyze.capture.decode.classify import Encapsulation
 from ikeanalyze.capture.decode.tcp_reassembly import TcpSegment, TcpStreams
-from tests.capture.laws import bytes_by_unit, counted, read_trace, rows, texts
+from tests.capture.laws import bytes_by_datagram, counted, read_trace, rows, texts
 from tests.craft import MS, SECOND, Handshake, Trace, ike, link, transport
 from tests.craft.transport import ACK, FIN, RST, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp
 
 SHAKE = Handshake(1, switch=False)
 INIT, INIT_ANSWER = (message.datagrams[0] for message in SHAKE.init())
-MESSAGES = [SHAKE.sealed(ike.IKE_AUTH, 300 + n, message_id=n).datagrams[0] for n in range(1, 8)]
-LARGE = SHAKE.sealed(ike.IKE_AUTH, 5000, message_id=9).datagrams[0]
+MESSAGES = [SHAKE.encrypted(ike.IKE_AUTH, 300 + n, message_id=n).datagrams[0] for n in range(1, 8)]
+LARGE = SHAKE.encrypted(ike.IKE_AUTH, 5000, message_id=9).datagrams[0]
 ESP = transport.esp(0xC0FFEE, 1, bytes(range(100)))
 PORT = 40000
 HEADERS = 14 + 20 + 20
@@ -108,8 +108,8 @@ def test_one_message_over_five_segments() -> None:
     connection.stream(data, [1, 33, 1000, 2000])
     capture = read_trace(connection)
     assert counted(capture) == {"ike": 7, "tcp_encapsulation": 3}
-    assert rows(capture, "unit", "message_id", "ike_bytes")[2:] == [(2, 9, len(LARGE))] * 5
-    assert bytes_by_unit(capture)[2] == len(data) + 5 * HEADERS
+    assert rows(capture, "datagram", "message_id", "ike_bytes")[2:] == [(2, 9, len(LARGE))] * 5
+    assert bytes_by_datagram(capture)[2] == len(data) + 5 * HEADERS
 
 
 @pytest.mark.parametrize("isn", [1000, 2**32 - 900, 2**32 - 1])
@@ -124,10 +124,10 @@ def test_any_order_and_wrap_around(isn: int) -> None:
         connection.segment(True, tcp_framed(MESSAGES[2]), seq=base + len(data))
         capture = read_trace(connection)
         assert counted(capture) == {"ike": 6, "tcp_encapsulation": 3}
-        # units are numbered by their first segments in the capture: message 2 begins in the second part
+        # datagrams are numbered by their first segments in the capture: message 2 begins in the second part
         first, second = (3, 2) if order[0] == parts[-1] else (2, 3)
-        units = set(rows(capture, "message_id", "unit"))
-        assert sorted(units) == [(0, 0), (0, 1), (1, first), (2, second), (3, 4)]
+        datagrams = set(rows(capture, "message_id", "datagram"))
+        assert sorted(datagrams) == [(0, 0), (0, 1), (1, first), (2, second), (3, 4)]
         cut = order.index((200, 400)) + 6
         assert [m for n, m in rows(capture, "number", "message_id") if n == cut] == [1, 2]
 
@@ -145,7 +145,7 @@ def test_retransmitted_segments_add_nothing(isn: int) -> None:
     part = connection.segment(True, data[100:-100], seq=base + 100, gap=SECOND)
     probe = connection.segment(True, b"\0", seq=base + len(data) - 1)
     capture = read_trace(connection)
-    result = rows(capture, "number", "message_id", "bytes", "unit")
+    result = rows(capture, "number", "message_id", "bytes", "datagram")
     at = len(first)
     assert [row for row in result if row[0] >= again - 1] == [
         (again - 1, 1, HEADERS + at, 2),
@@ -171,7 +171,7 @@ def test_sent_again_before_the_message_is_whole() -> None:
     connection.segment(True, data[3000:], seq=base + 3000)
     capture = read_trace(connection)
     assert counted(capture) == {"ike": 8, "tcp_encapsulation": 3}
-    assert bytes_by_unit(capture)[2] == sum(packet.wire_length for packet in connection.packets[5:])
+    assert bytes_by_datagram(capture)[2] == sum(packet.wire_length for packet in connection.packets[5:])
 
 
 def test_capture_that_saw_all_twice() -> None:
@@ -184,7 +184,7 @@ def test_capture_that_saw_all_twice() -> None:
         routed.add(index * MS + 20_000, frame[:22] + b"\x3f" + frame[23:])  # one hop less to live
     capture = read_trace(routed)
     assert counted(capture) == {"ike": 4, "tcp_encapsulation": 6}
-    assert rows(capture, "number", "capture_duplicate", "unit") == [
+    assert rows(capture, "number", "capture_duplicate", "datagram") == [
         (7, False, 0), (8, True, 0), (9, False, 1), (10, True, 1)
     ]  # fmt: skip
     # nothing tells packets without IP identification on one interface from ones that were sent twice
@@ -200,7 +200,7 @@ def test_lost_segment_inside_a_message_leaves_the_framing() -> None:
     connection.segment(True, tcp_framed(MESSAGES[0])[50:])
     capture = read_trace(connection)
     assert counted(capture) == {"ike": 5, "tcp_encapsulation": 3}
-    assert set(rows(capture, "unit", "message_id")[2:]) == {(2, 9), (3, 1)}
+    assert set(rows(capture, "datagram", "message_id")[2:]) == {(2, 9), (3, 1)}
     [(number, warning)] = capture.warnings
     assert number == 6
     assert warning.startswith("a message lacks")
@@ -424,6 +424,6 @@ def test_all_is_found_however_it_is_cut(seed: int, isn: int, largest: int, again
     result = dict.fromkeys(idents, 0)
     for ident, size in rows(capture, "message_id", "bytes"):
         result[ident] += size
-    assert len(set(rows(capture, "unit"))) == 4
+    assert len(set(rows(capture, "datagram"))) == 4
     if all(end - begin > 1 for begin, end in segments):
         assert result == {ident: bytes_of[n] for n, ident in enumerate(idents)}

@@ -21,4 +21,4 @@ def test_ike_is_read_in_every_encapsulation(name: str, packet: bytes) -> None:
     assert rows(capture, "source_port", "destination_port", "bytes", "exchange_type") == [ends, ends]
     addresses = ("192.0.2.1", "192.0.2.2") if packet is V4 else ("2001:db8::1", "2001:db8::2")
     assert tuple(map(capture.address, rows(capture, "source", "destination")[1])) == addresses
-    assert [capture.clear[unit] for (unit,) in rows(capture, "unit")] == [MESSAGE, MESSAGE]
+    assert [capture.clear[datagram] for (datagram,) in rows(capture, "datagram")] == [MESSAGE, MESSAGE]

@@ -163,7 +163,7 @@ def test_ike_in_tcp_inside_of_tunnels() -> None:
         sorted(capture.tunnels[number - 1] for (number,) in rows(capture, "tunnel"))
         == ["vxlan:1"] * 2 + ["vxlan:2"] * 2
     )
-    assert [capture.clear[unit] for unit in sorted(capture.clear)] == [MESSAGE] * 2
+    assert [capture.clear[datagram] for datagram in sorted(capture.clear)] == [MESSAGE] * 2
 
 
 def test_more_tunnels_than_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ SPI_I, SPI_R = bytes(range(1, 9)), bytes(range(11, 19))
 V4, V6 = ("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")
 
 
-def sealed(size: int = 100) -> bytes:
-    return ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, ike.INITIATOR, 1, ike.ID_I, b"\xa5" * size)
+def encrypted(size: int = 100) -> bytes:
+    return ike.encrypted(SPI_I, SPI_R, ike.IKE_AUTH, ike.INITIATOR, 1, ike.ID_I, b"\xa5" * size)
 
 
 def opened(size: int = 70) -> bytes:
@@ -63,19 +63,19 @@ def test_the_message_of_a_udp_datagram_is_replaced(ends, sport, dport, marked, c
     message = SPI_I + message
     marker = MARKER if marked else b""
     with_checksum = checksum or ends == V6
-    old = ip.packet(udp(marker + sealed(before), sport, dport, *ends, with_checksum=with_checksum), *ends, ttl=3)
+    old = ip.packet(udp(marker + encrypted(before), sport, dport, *ends, with_checksum=with_checksum), *ends, ttl=3)
     assert raw(old, CleartextMessage(message)) == udp_packet(marker + message, sport, dport, *ends, ttl=3)
 
 
 def test_all_of_an_ipv4_header_stays() -> None:
     rest = {"ttl": 7, "ident": 77, "options": b"\x94\x04\0\0", "dont": True, "tos": 0xB8}
-    old = ipv4(udp(sealed(), 500, 500, *V4), *V4, **rest)
+    old = ipv4(udp(encrypted(), 500, 500, *V4), *V4, **rest)
     assert raw(old, CleartextMessage(opened())) == ipv4(udp(opened(), 500, 500, *V4), *V4, **rest)
 
 
 @pytest.mark.parametrize("length", [0, 65535])
 def test_a_total_length_that_offload_left(length: int) -> None:
-    old = ipv4(udp(sealed(), 500, 500, *V4), *V4, total_length=length)
+    old = ipv4(udp(encrypted(), 500, 500, *V4), *V4, total_length=length)
     assert raw(old, CleartextMessage(opened())) == ipv4(udp(opened(), 500, 500, *V4), *V4)
 
 
@@ -90,7 +90,7 @@ def test_a_total_length_that_offload_left(length: int) -> None:
 )
 @pytest.mark.parametrize("mtu", [1280, 400])
 def test_ipv6_extension_headers_stay_and_fragment_headers_go(extensions, mtu: int) -> None:
-    old = ipv6(udp(sealed(900), 500, 500, *V6), *V6, extensions=extensions)
+    old = ipv6(udp(encrypted(900), 500, 500, *V6), *V6, extensions=extensions)
     new = ipv6(udp(opened(), 500, 500, *V6), *V6, extensions=extensions)
     first, *_ = ip_fragments(old, mtu, 9)
     assert raw(first, CleartextMessage(opened())) == new
@@ -103,14 +103,14 @@ def test_the_checksum_is_made_with_the_final_destination(kind: int, first: bool)
     final, way = ip_address(end).packed, bytes(range(16))
     addresses = (final + way) if first else (way + final)
     header = routing(kind, 2, bytes(4) + addresses)
-    old = ipv6(udp(sealed(), 500, 500, V6[0], end), *V6, extensions=[header])
+    old = ipv6(udp(encrypted(), 500, 500, V6[0], end), *V6, extensions=[header])
     assert raw(old, CleartextMessage(opened())) == ipv6(udp(opened(), 500, 500, V6[0], end), *V6, extensions=[header])
 
 
 def test_a_checksum_of_zero_is_sent_as_ones() -> None:
-    without = raw(udp_packet(sealed()), CleartextMessage(opened(100) + bytes(2)))
+    without = raw(udp_packet(encrypted()), CleartextMessage(opened(100) + bytes(2)))
     message = opened(100) + without[26:28]  # its own checksum makes the sum of all come out as 0
-    new = raw(udp_packet(sealed()), CleartextMessage(message))
+    new = raw(udp_packet(encrypted()), CleartextMessage(message))
     assert new[26:28] == b"\xff\xff"
     assert new == udp_packet(message)
 
@@ -124,7 +124,7 @@ def test_any_fragment_becomes_a_whole_datagram(ends, port: int) -> None:
     marker = MARKER if port == 4500 else b""
     rest = {"ident": 9} if ends == V4 else {}
     make = ipv4 if ends == V4 else ipv6
-    old = make(udp(marker + sealed(4000), 500, port, *ends), *ends, **rest)
+    old = make(udp(marker + encrypted(4000), 500, port, *ends), *ends, **rest)
     new = make(udp(marker + opened(2000), 500, port, *ends), *ends, **rest)
     fragments = ip_fragments(old, 1280, 9)
     assert len(fragments) == 4
@@ -135,7 +135,7 @@ def test_any_fragment_becomes_a_whole_datagram(ends, port: int) -> None:
 
 
 def test_a_later_ipv6_fragment_with_options_behind_its_fragment_header() -> None:
-    old = ipv6(udp(sealed(4000), 500, 500, *V6), *V6, extensions=[hop_by_hop(), destination_options()])
+    old = ipv6(udp(encrypted(4000), 500, 500, *V6), *V6, extensions=[hop_by_hop(), destination_options()])
     last = ip_fragments(old, 1280, 9)[-1]
     new = ipv6(udp(opened(), 500, 500, *V6), *V6, extensions=[hop_by_hop()])
     assert raw(last, CleartextMessage(opened(), ports=(500, 500))) == new
@@ -154,7 +154,7 @@ def test_an_spi_that_looks_like_a_marker() -> None:
 @pytest.mark.parametrize("port", [500, 4500])
 @pytest.mark.parametrize("marker", [True, False])
 def test_ports_and_marker_as_told(port: int, marker: bool) -> None:
-    old = udp_packet(sealed(), 500, port)
+    old = udp_packet(encrypted(), 500, port)
     cleartext_message = CleartextMessage(opened(), ports=(1, 2), marker=marker)
     assert raw(old, cleartext_message) == udp_packet((MARKER if marker else b"") + opened(), 1, 2)
 
@@ -162,7 +162,7 @@ def test_ports_and_marker_as_told(port: int, marker: bool) -> None:
 @pytest.mark.parametrize("port", [500, 4500])
 def test_a_message_of_other_spis_goes_by_the_port(port: int) -> None:
     marker = MARKER if port == 4500 else b""
-    old = udp_packet(marker + sealed(), 500, port)
+    old = udp_packet(marker + encrypted(), 500, port)
     assert raw(old, CleartextMessage(bytes(8) + opened())) == udp_packet(marker + bytes(8) + opened(), 500, port)
 
 
@@ -181,14 +181,14 @@ def test_a_message_of_other_spis_goes_by_the_port(port: int) -> None:
     ],
 )
 def test_a_tcp_segment_becomes_udp_with_a_port_that_tells_what_it_is(ends, ports, shown) -> None:
-    segment = tcp(tcp_framed(sealed()) + b"and more", *ports, 1, 1, source=ends[0], destination=ends[1])
+    segment = tcp(tcp_framed(encrypted()) + b"and more", *ports, 1, 1, source=ends[0], destination=ends[1])
     made = build_cleartext_frame(ip.packet(segment, *ends, ip.TCP), LinkType.RAW, 0, CleartextMessage(opened()))
     assert made.tcp
     assert made.frame == udp_packet(MARKER + opened(), *shown, *ends)
 
 
 def test_a_udp_frame_takes_no_tcp_message() -> None:
-    assert not build_cleartext_frame(udp_packet(sealed()), LinkType.RAW, 0, CleartextMessage(opened())).tcp
+    assert not build_cleartext_frame(udp_packet(encrypted()), LinkType.RAW, 0, CleartextMessage(opened())).tcp
 
 
 # ---- link layers
@@ -241,11 +241,11 @@ def test_link_headers_stay_and_lengths_in_them_are_right(name, ends, before, aft
 def test_what_is_too_long_for_a_length_gets_an_ethernet_type() -> None:
     at = snap(b"").index(bytes.fromhex("0800")) + 2
     assert build_cleartext_frame(
-        snap(udp_packet(sealed())), 1, at, CleartextMessage(opened(2000))
+        snap(udp_packet(encrypted())), 1, at, CleartextMessage(opened(2000))
     ).frame == link.ethernet(udp_packet(opened(2000)))
     tag = bytes.fromhex("81000007")
     assert build_cleartext_frame(
-        snap(udp_packet(sealed()), tag), 1, at + 4, CleartextMessage(opened(2000))
+        snap(udp_packet(encrypted()), tag), 1, at + 4, CleartextMessage(opened(2000))
     ).frame == link.ethernet(udp_packet(opened(2000)), vlans=[(0x8100, 7)])
 
 
@@ -256,20 +256,20 @@ def test_the_longest_message_fits() -> None:
     message = SPI_I + bytes(MAX_MESSAGE_BYTES - 8)
     marked = {"sport": 4500, "dport": 4500}
     for ends in (V4, V6):
-        old = udp_packet(MARKER + sealed(), **marked, source=ends[0], destination=ends[1])
+        old = udp_packet(MARKER + encrypted(), **marked, source=ends[0], destination=ends[1])
         new = udp_packet(MARKER + message, **marked, source=ends[0], destination=ends[1])
         assert raw(old, CleartextMessage(message)) == new
     options = {"options": b"\x01" * 40}
-    old = link.pppoe(ipv4(udp(MARKER + sealed(), 4500, 4500, *V4), *V4, **options))
+    old = link.pppoe(ipv4(udp(MARKER + encrypted(), 4500, 4500, *V4), *V4, **options))
     new = link.pppoe(ipv4(udp(MARKER + message, 4500, 4500, *V4), *V4, **options))
     assert build_cleartext_frame(old, 1, 22, CleartextMessage(message)).frame == new
-    assert "does not fit" in why(udp_packet(sealed()), CleartextMessage(message + bytes(100)))
-    deep = ipv6(udp(sealed(), 500, 500, *V6), *V6, extensions=[destination_options(bytes(250))] * 4)
+    assert "does not fit" in why(udp_packet(encrypted()), CleartextMessage(message + bytes(100)))
+    deep = ipv6(udp(encrypted(), 500, 500, *V6), *V6, extensions=[destination_options(bytes(250))] * 4)
     assert "does not fit" in why(deep, CleartextMessage(message))
 
 
 def test_a_message_too_long_for_pppoe_raises() -> None:
-    old = link.pppoe(udp_packet(sealed()))
+    old = link.pppoe(udp_packet(encrypted()))
     with pytest.raises(FrameRewriteError, match="PPPoE"):
         build_cleartext_frame(old, 1, 22, CleartextMessage(SPI_I + bytes(65535 - 28 - 8)))
 
@@ -285,9 +285,9 @@ def test_a_message_too_long_for_pppoe_raises() -> None:
         (ipv6(b"", *V6)[:39], "IPv6 headers"),
         (ipv6(b"", *V6, extensions=[hop_by_hop(bytes(20))])[:50], "IPv6 headers"),
         (ipv6(b"", *V6, extensions=[hop_by_hop(bytes(20))])[:44], "IPv6 headers"),
-        (ipv4(udp(sealed(), 500, 500), *V4)[:27], "UDP or TCP header is truncated"),
-        (ipv4(udp(sealed(), 500, 500), *V4, total_length=20), "UDP or TCP header is truncated"),
-        (ipv6(udp(sealed(), 500, 500), *V6, payload_length=4), "UDP or TCP header is truncated"),
+        (ipv4(udp(encrypted(), 500, 500), *V4)[:27], "UDP or TCP header is truncated"),
+        (ipv4(udp(encrypted(), 500, 500), *V4, total_length=20), "UDP or TCP header is truncated"),
+        (ipv6(udp(encrypted(), 500, 500), *V6, payload_length=4), "UDP or TCP header is truncated"),
         (ipv4(b"esp-esp-esp", *V4, ip.ESP), "protocol 50"),
         (ipv4(b"esp-esp-esp", *V4, ip.ESP, offset=80), "protocol 50"),
         (ipv6(b"esp-esp-esp", *V6, ip.ESP), "protocol 50"),
@@ -302,7 +302,7 @@ def test_frames_that_cannot_take_a_message(packet: bytes, reason: str) -> None:
         st.binary(max_size=120),
         st.builds(
             lambda packet, at, byte: packet[:at] + bytes([byte]) + packet[at + 1 :],
-            st.sampled_from([udp_packet(sealed(), 500, 500, *ends) for ends in (V4, V6)]),
+            st.sampled_from([udp_packet(encrypted(), 500, 500, *ends) for ends in (V4, V6)]),
             st.integers(0, 60),
             st.integers(0, 255),
         ),
@@ -322,5 +322,5 @@ def test_anything_is_written_or_refused(frame: bytes, kind: int, at: int) -> Non
 
 def test_what_was_encrypted_is_not_shown() -> None:
     clear = CleartextMessage(b"a secret")
-    made = build_cleartext_frame(udp_packet(sealed()), LinkType.RAW, 0, clear)
+    made = build_cleartext_frame(udp_packet(encrypted()), LinkType.RAW, 0, clear)
     assert "secret" not in repr(clear) + repr(made)

@@ -37,12 +37,12 @@ def message(size: int = 100) -> bytes:
     return ike.message(SPI, SPI, ike.IKE_AUTH, 8, 1, [ike.notify(16384, bytes(n % 256 for n in range(size)))])
 
 
-def sealed(size: int = 60) -> bytes:
-    return ike.sealed(SPI, SPI, ike.IKE_AUTH, 8, 1, ike.ID_I, b"\xa5" * size)
+def encrypted(size: int = 60) -> bytes:
+    return ike.encrypted(SPI, SPI, ike.IKE_AUTH, 8, 1, ike.ID_I, b"\xa5" * size)
 
 
-SEALED, OPENED = udp_packet(sealed()), udp_packet(message())
-FRAME, CLEAR = link.ethernet(SEALED), link.ethernet(OPENED)
+ENCRYPTED, OPENED = udp_packet(encrypted()), udp_packet(message())
+FRAME, CLEAR = link.ethernet(ENCRYPTED), link.ethernet(OPENED)
 EDIT = PacketEdit((CleartextMessage(message(), "why"),))
 
 
@@ -89,7 +89,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Packet], dict[int, PacketEdit], list[Pa
         port = draw(st.sampled_from([500, 4500]))
         marker = bytes(4) if port == 4500 else b""
         ends = ("2001:db8::1", "::2") if kind != 228 and draw(st.booleans()) else ("192.0.2.1", "10.0.0.1")
-        data = framer(udp_packet(marker + sealed(draw(st.integers(0, 50))), port, port, *ends))
+        data = framer(udp_packet(marker + encrypted(draw(st.integers(0, 50))), port, port, *ends))
         old = Packet(
             TIME + number * draw(st.integers(0, SECOND)) * 1000,
             data,
@@ -199,7 +199,7 @@ def test_options_of_a_packet(order: str) -> None:
     old = option(1, b"first", order) + flags(0x80000001 | 2 << 2 | 0b0100 << 5) + option(3, b"\2hash", order)
     old += drops + option(19372, b"PENPnot copied", order) + other + option(1, b"second", order) + END
     head = section(order) + interface_block(101, 0, order)
-    source = head + enhanced(SEALED, 7, order=order, options=old)
+    source = head + enhanced(ENCRYPTED, 7, order=order, options=old)
     # of the flags, direction and type of reception stay: the frame check sequence and the errors are gone
     kept = option(1, b"first", order) + flags(0b01001) + drops + other + option(1, b"second", order)
     ours = option(1, b"why", order) + END
@@ -213,13 +213,13 @@ def test_options_of_a_packet(order: str) -> None:
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_obsolete_packet_blocks_become_enhanced_ones(order: str) -> None:
     head = section(order) + interface_block(1, 0, order) + interface_block(101, 0, order)
-    source = head + obsolete(FRAME, 7, 0, order=order) + obsolete(SEALED, 8, 1, 3, order)
+    source = head + obsolete(FRAME, 7, 0, order=order) + obsolete(ENCRYPTED, 8, 1, 3, order)
     lost = option(4, struct.pack(order + "Q", 3), order)
     comment = option(1, b"why", order) + END
     assert written(source, {1: EDIT, 2: EDIT}) == head + enhanced(CLEAR, 7, 0, order=order, options=comment) + enhanced(
         OPENED, 8, 1, order=order, options=lost + comment
     )
-    assert written(source, {1: PacketEdit()}) == head + obsolete(SEALED, 8, 1, 3, order)
+    assert written(source, {1: PacketEdit()}) == head + obsolete(ENCRYPTED, 8, 1, 3, order)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -308,7 +308,7 @@ def test_a_frame_check_sequence_in_pcap() -> None:
 
 
 def test_ip_fragments_of_a_message_become_one_packet() -> None:
-    whole = udp_packet(sealed(3000), 4500, 4500)[20:]
+    whole = udp_packet(encrypted(3000), 4500, 4500)[20:]
     old = [link.ethernet(ip_fragment) for ip_fragment in ip_fragments(ip.ipv4(whole, ident=5), 1500)]
     clear = CleartextMessage(message(3500), "3 IP fragments", (4500, 4500))
     packets = [Packet(TIME + n, frame) for n, frame in enumerate([*old, FRAME])]
@@ -321,7 +321,7 @@ def test_ip_fragments_of_a_message_become_one_packet() -> None:
 
 
 def test_messages_of_a_tcp_segment_follow_it() -> None:
-    payload = tcp_framed(sealed()) + tcp_framed(sealed()) + b"\0"
+    payload = tcp_framed(encrypted()) + tcp_framed(encrypted()) + b"\0"
     segment = link.ethernet(ip.ipv4(tcp(payload, 40000, 4500, 1, 1), protocol=ip.TCP))
     old = Packet(TIME, segment)
     edit = PacketEdit((CleartextMessage(message(1), "one"), CleartextMessage(message(2))), keep=True)
@@ -358,7 +358,7 @@ def test_frames_that_cannot_take_a_message() -> None:
         Packet(TIME, FRAME),
         Packet(TIME, link.ethernet(b"", 0x0806)),
         Packet(TIME, FRAME[:20]),
-        Packet(TIME, SEALED, 1),
+        Packet(TIME, ENCRYPTED, 1),
         Packet(TIME, b"", 0),
         Packet(TIME, link.ethernet(ip.ipv4(b"esp-esp-esp", protocol=50))),
     ]
@@ -547,7 +547,7 @@ def test_every_link_type(tmp_path: Path) -> None:
     kinds = [*LINKS, (1, link.padded), (1, link.pppoe), (229, link.raw)]
     ends = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}
     packets = [
-        Packet(TIME, framer(udp_packet(sealed(), 500, 500, *ends[version])), index)
+        Packet(TIME, framer(udp_packet(encrypted(), 500, 500, *ends[version])), index)
         for index, (kind, framer) in enumerate(kinds)
         for version in (4, 6)
         if (kind, version) not in ((228, 6), (229, 4))

@@ -67,7 +67,7 @@ def opened_of(sent):
     return DecryptedMessage(sent.content.plaintext, sent.content.first, True)
 
 
-def test_what_is_sealed_is_opened_by_the_other_side():
+def test_the_other_side_opens_what_was_encrypted():
     from ikeanalyze.crypto.sk_payload import Decryptor
 
     _, _, made, _ = sa_keys()

@@ -16,7 +16,7 @@ SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def test_main_mode_messages_are_parsed():
-    offer, answer, keys, _, sealed, _ = craft.main_mode(Random(1))
+    offer, answer, keys, _, encrypted, _ = craft.main_mode(Random(1))
     for message in (offer, answer):
         view = parse_phase1_message(message)
         assert [transform.describe() for transform in view.transforms] == ["AES-CBC-128/SHA2-256/MODP-2048/PSK"]
@@ -24,10 +24,10 @@ def test_main_mode_messages_are_parsed():
         assert (view.exchange_type, view.encrypted, view.error) == (2, False, None)
     view = parse_phase1_message(keys)
     assert (view.ke_bytes, len(view.nonce or b""), len(view.nat_hashes)) == (256, 32, 2)
-    view = parse_phase1_message(sealed)
+    view = parse_phase1_message(encrypted)
     assert view.encrypted
     assert view.transforms == ()
-    assert parse_ikev1_payloads(sealed).payloads == ()
+    assert parse_ikev1_payloads(encrypted).payloads == ()
 
 
 def test_aggressive_mode_messages_are_parsed():

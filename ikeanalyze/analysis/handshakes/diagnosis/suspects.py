@@ -119,7 +119,7 @@ def find_short_responses(columns: Columns) -> ShortResponses:
         & (columns["ike_bytes"] <= _SHORT_BYTES)
     )
     rows = rows[columns["flags"][rows] & FLAG_RESPONSE > 0]
-    return ShortResponses(columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64))
+    return ShortResponses(columns["datagram"][rows], columns["ike_bytes"][rows].astype(np.int64))
 
 
 #: Number of half-open handshakes, and of unanswered ones, that are diagnosed: a flood has millions, whose sentences

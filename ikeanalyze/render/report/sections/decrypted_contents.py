@@ -20,11 +20,11 @@ _UNKNOWN_EXCHANGE: Final = ("?", None)
 
 def describe_decryption(messages: pl.DataFrame) -> str | None:
     """Return the number of decrypted messages and their epochs; None if none was decrypted."""
-    sealed = messages.filter(pl.col("decrypted").is_not_null())
-    opened = sealed.filter("decrypted")
+    encrypted = messages.filter(pl.col("decrypted").is_not_null())
+    opened = encrypted.filter("decrypted")
     if opened.is_empty():
         return None
-    text = f"{opened.height:,} of {format_count(sealed.height, 'encrypted message')}"
+    text = f"{opened.height:,} of {format_count(encrypted.height, 'encrypted message')}"
     epochs = opened["epoch"].drop_nulls().unique().sort().to_list()
     if len(epochs) > 1:
         text += f", epochs {epochs[0]} to {epochs[-1]}"
