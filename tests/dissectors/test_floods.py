@@ -21,6 +21,7 @@ NAMES = (
     "half_open",
     "fragments_of_one_message",
     "cookie_rounds",
+    "redirects_behind_one_nat",
     "responder_spis_of_one_request",
     "deletes_in_the_clear",
 )
