@@ -1,6 +1,6 @@
 --[[ Rules of the diagnosis: patterns of packets, from the most to the least specific one. See the module `rules`. ]]
--- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so a path MTU does not
--- explain the loss of smaller ones.
+-- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so a path MTU does not explain the loss of smaller
+-- ones.
 local SMALL_BYTES = 600
 -- Requests with COOKIE in the response: one is normal, and another one after INVALID_KE_PAYLOAD.
 local MANY_ROUND_TRIPS = 3
