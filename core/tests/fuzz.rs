@@ -253,6 +253,31 @@ fn each_packet_is_counted_or_handed_back_once() {
     assert!(messages > 0);
 }
 
+#[test]
+fn a_packet_without_message_is_not_counted_as_ike() {
+    let mut meanings = Meanings::usual();
+    meanings.protocols[50] = 0;
+    let tables = Tables {
+        links: &[Link::Raw],
+        ethertypes: &meanings.ethertypes,
+        protocols: &meanings.protocols,
+        ports: &meanings.ports,
+    };
+    let mut data = vec![0; 40];
+    (data[0], data[3], data[9]) = (0x45, 40, 50);
+    let packets = Packets {
+        data: &data,
+        offset: &[0],
+        captured: &[40],
+        length: &[40],
+        time_ns: &[0],
+        interface: &[0],
+    };
+    let result = scan(&packets, &tables, 1);
+    check(&result, &packets, 1);
+    assert_eq!(result.rest, [0]);
+}
+
 /// Frames anywhere in the data, and outside of it.
 fn random_frames(data: &[u8], rng: &mut Rng) -> Vec<(i64, i64)> {
     (0..rng.usize(..4))
