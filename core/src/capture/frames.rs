@@ -328,7 +328,8 @@ fn classify(frame: &[u8], length: usize, link: Link, tables: &Tables) -> Option<
             }
             Some(Verdict::Category(OTHER))
         }
-        PROTOCOL_HAND_BACK => None,
+        // a packet is counted as IKE only with its message
+        PROTOCOL_HAND_BACK | IKE => None,
         category => Some(Verdict::Category(category)),
     }
 }
