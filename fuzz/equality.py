@@ -83,6 +83,10 @@ def _describe(capture: CaptureFrames) -> dict[str, Any]:
     columns = described.pop("columns")
     described.pop("addresses")
     described.pop("reader")
+    errors = described.pop("icmp_errors")
+    described["icmp_errors"] = {name: (column.dtype, column.tolist()) for name, column in errors.items()}
+    for name in ("sender", "source", "destination"):
+        described["icmp_errors"][name] = [capture.address(code) for code in errors[name].tolist()]
     texts: dict[str, Any] = {
         name: [capture.address(code) for code in columns[name].tolist()] for name in ("source", "destination")
     }

@@ -5,3 +5,5 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CAPTURES = ROOT / "captures"
 LAB_CAPTURES = CAPTURES / "lab"
+#: Recordings for tests alone.
+DATA = ROOT / "tests" / "analysis" / "data"

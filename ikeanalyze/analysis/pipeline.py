@@ -294,7 +294,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     release_free_memory()  # polars has an allocator of its own
-    suspects = collect_facts(handshakes, state, answers, short, facts)
+    suspects = collect_facts(handshakes, state, answers, short, traffic.icmp_errors, facts)
     clear.clear()
     sources = TableSources(
         ids=ids,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import xxhash
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ikeanalyze.capture.accounting import Accounting, PacketCategory
 from ikeanalyze.capture.arrays import (
@@ -29,6 +29,7 @@ from ikeanalyze.capture.decode.classify import (
     find_cleartext_messages,
     read_ike_headers,
 )
+from ikeanalyze.capture.decode.icmp import MAX_ERRORS, join_icmp_errors, read_icmp_errors
 from ikeanalyze.capture.decode.ip import AddressBook, IpPackets, build_reassembled_packets, extract_fragments
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
 from ikeanalyze.capture.decode.link import get_link_type_name
@@ -66,6 +67,7 @@ class PartialResult(Struct):
     foreign_links: dict[int, int]
     unread: dict[str, int]
     damage: CaptureDamage | None
+    icmp_errors: list[Columns] = field(default_factory=list)
 
 
 def share_digests(
@@ -160,6 +162,8 @@ class FrameCollector:
         self._streams = TcpStreams()
         self._packet_warnings: list[tuple[int, str]] = []
         self._packet_warning_count = 0
+        self._icmp_errors: list[Columns] = []
+        self._icmp_error_count = 0
         self.incomplete: set[int] = set()  # datagrams with an IP fragment or TCP segment that is not in the capture
         self._first_incomplete = 0  # number of the first frame of such a datagram
 
@@ -292,6 +296,9 @@ class FrameCollector:
             self._add_segments(batch, packets.select(tcp), category)
         for messages in message_batches:
             self._append_messages(batch, packets, messages)
+        icmp = np.flatnonzero(found == PacketCategory.ICMP)
+        if len(icmp):
+            self._add_icmp_errors(batch, packets.select(icmp))
         return self._ip.enter_tunnels(batch.buffer, packets, found, depth)
 
     def finish(self) -> None:
@@ -328,6 +335,7 @@ class FrameCollector:
             foreign_links=self._ip.foreign_links,
             unread=dict(self._ip.findings.unread),
             damage=damage,
+            icmp_errors=self._icmp_errors,
         )
 
     def merge_partial_result(self, part: PartialResult, columns: Columns) -> None:
@@ -347,6 +355,9 @@ class FrameCollector:
         for store, entries in ((self.messages.clear, part.clear), (self.messages.encrypted, part.encrypted)):
             datagrams, begin, size = entries
             store.add_existing(datagrams + np.uint32(self._datagrams), begin, size)
+        for errors in part.icmp_errors:
+            ends = {name: codes(errors[name]) for name in ("sender", "source", "destination")}
+            self._keep_icmp_errors({**errors, **ends, "number": errors["number"] + np.uint32(self.packets)})
         for number, text in part.packet_warnings:
             self._warn(number + self.packets, text)
         self._packet_warning_count += part.packet_warning_count - len(part.packet_warnings)
@@ -360,6 +371,21 @@ class FrameCollector:
         self._datagrams += part.datagrams
         self.first_ns = min((time for time in (self.first_ns, part.first_ns) if time is not None), default=None)
         self.last_ns = max((time for time in (self.last_ns, part.last_ns) if time is not None), default=None)
+
+    @property
+    def icmp_errors(self) -> Columns:
+        """The first ICMP errors that quote a datagram of IKE: the columns of `decode.icmp.ICMP_LAYOUT`, in order."""
+        errors = join_icmp_errors(self._icmp_errors)
+        return {name: column[:MAX_ERRORS] for name, column in errors.items()}
+
+    def forget_icmp_errors(self, before_ns: int | None) -> None:
+        """Give up the ICMP errors from before this time; None: all."""
+        if not self._icmp_error_count:
+            return
+        errors = self.icmp_errors
+        kept = errors["time_ns"] >= before_ns if before_ns is not None else np.zeros(len(errors["number"]), np.bool_)
+        self._icmp_errors, self._icmp_error_count = [], 0
+        self._keep_icmp_errors({name: column[kept] for name, column in errors.items()})
 
     def count_frames(self) -> int:
         """Number of frames kept so far; can be called from another thread."""
@@ -557,6 +583,20 @@ class FrameCollector:
         for owner in owners:
             owner.row = {name: column[row : row + 1] for name, column in columns.items()}
             row += len(owner.fragments)
+
+    def _add_icmp_errors(self, batch: RecordBatch, packets: IpPackets) -> None:
+        """Keep the errors among these packets of ICMP that quote a datagram of IKE."""
+        if self._icmp_error_count >= MAX_ERRORS:
+            return
+        index, columns = read_icmp_errors(batch.buffer, packets, self.book, self._ports)
+        if len(index):
+            row = packets.row[index]
+            number = (self._positions[row] + (self.packets + 1)).astype(np.uint32)
+            self._keep_icmp_errors({**columns, "number": number, "time_ns": batch.time_ns[row].astype(np.int64)})
+
+    def _keep_icmp_errors(self, columns: Columns) -> None:
+        self._icmp_errors.append(columns)
+        self._icmp_error_count += len(columns["number"])
 
     def _add_segments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
         """Pass TCP segments on the ports of RFC 9329 to the stream reassembly, and append those that it finishes."""

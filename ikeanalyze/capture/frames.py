@@ -19,6 +19,7 @@ from ikeanalyze.capture.buffers import (
     tune_malloc,
 )
 from ikeanalyze.capture.collector import FrameCollector
+from ikeanalyze.capture.decode.icmp import make_no_icmp_errors
 from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, read_file_parts
 from ikeanalyze.capture.formats.pcap import Pcap
@@ -70,6 +71,8 @@ class CaptureFrames(Struct):
     incomplete: set[int]  # datagrams with an IP fragment or TCP segment that is not in the capture
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
     reader: MessageReader | None = None  # has read the messages in `clear.in_file`
+    #: Columns of `decode.icmp.ICMP_LAYOUT`: the ICMP errors that quote a datagram of IKE, in order of their packets.
+    icmp_errors: Columns = field(default_factory=make_no_icmp_errors)
 
     def address(self, code: int) -> str:
         """An address as text (RFC 5952 for IPv6)."""
@@ -205,6 +208,7 @@ def _finish(
         incomplete=collector.incomplete,
         warnings=warnings,
         reader=collector.reader,
+        icmp_errors=collector.icmp_errors,
     )
 
 

@@ -38,6 +38,9 @@ PROTOCOL_ETHERIP: Final = 97  # RFC 3378
 PROTOCOL_L2TP: Final = 115  # L2TPv3 (RFC 3931)
 PROTOCOL_MPLS: Final = 137  # RFC 4023
 PROTOCOL_HIP: Final = 139
+#: Types of ICMP (RFC 792) and ICMPv6 (RFC 4443) that are errors about the delivery of a packet. The core has them too.
+ICMP_ERRORS: Final = (3, 11)  # destination unreachable, time exceeded
+ICMPV6_ERRORS: Final = (1, 2, 3)  # destination unreachable, packet too big, time exceeded
 #: IPv6 extension headers with their length in the second byte: options, routing, mobility, shim6.
 EXTENSION_HEADERS: Final = (0, ROUTING_HEADER, 60, 135, 140)
 

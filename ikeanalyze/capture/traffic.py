@@ -9,10 +9,11 @@ import builtins
 from typing import Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageReader
+from ikeanalyze.capture.decode.icmp import join_icmp_errors, make_no_icmp_errors
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MAX_CAPTURES, AddressBook
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.frames import CaptureFrames
@@ -31,6 +32,7 @@ class CombinedFrames(Struct):
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
     incomplete: set[int]
     reader: MessageReader | None = None
+    icmp_errors: Columns = field(default_factory=make_no_icmp_errors)
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
@@ -38,7 +40,15 @@ def single_capture(capture: CaptureFrames) -> CombinedFrames:
     last_ns = np.array([capture.last_ns or 0], np.int64)
     columns, addresses, tunnels = capture.columns, capture.addresses, capture.tunnels
     return CombinedFrames(
-        columns, capture.clear, capture.encrypted, addresses, tunnels, last_ns, capture.incomplete, capture.reader
+        columns,
+        capture.clear,
+        capture.encrypted,
+        addresses,
+        tunnels,
+        last_ns,
+        capture.incomplete,
+        capture.reader,
+        capture.icmp_errors,
     )
 
 
@@ -55,6 +65,7 @@ class CombinedFramesBuilder:
         self._last_ns: list[int] = []
         self._incomplete: set[int] = set()
         self._datagrams = 0
+        self._icmp_errors: list[Columns] = []
 
     def __len__(self) -> int:
         return len(self._last_ns)
@@ -80,6 +91,8 @@ class CombinedFramesBuilder:
                     store.add(datagrams + np.uint32(self._datagrams), added.heap, begin, begin + size)
             self._incomplete.update(datagram + self._datagrams for datagram in capture.incomplete)
             self._datagrams += int(columns["datagram"].max()) + 1
+            if len(capture.icmp_errors["number"]):
+                self._icmp_errors.append(self._encode_icmp_errors(capture))
         self._last_ns.append(capture.last_ns or 0)
 
     def build(self) -> CombinedFrames:
@@ -87,8 +100,21 @@ class CombinedFramesBuilder:
         last_ns = np.array(self._last_ns, np.int64)
         addresses, tunnels = self._book.ipv6, self._tunnels.names
         return CombinedFrames(
-            self._join_columns(), self._clear, self._encrypted, addresses, tunnels, last_ns, self._incomplete
+            self._join_columns(),
+            self._clear,
+            self._encrypted,
+            addresses,
+            tunnels,
+            last_ns,
+            self._incomplete,
+            icmp_errors=join_icmp_errors(self._icmp_errors),
         )
+
+    def _encode_icmp_errors(self, capture: CaptureFrames) -> Columns:
+        """The errors of the capture that is being added, with addresses that distinguish the captures."""
+        errors, codes = capture.icmp_errors, self._book.translation(capture.addresses)
+        number = np.uint64(len(self)) << np.uint64(CAPTURE_BIT)
+        return {**errors, **{name: codes(errors[name]) | number for name in ("sender", "source", "destination")}}
 
     def _join_columns(self) -> Columns:
         """The columns of all captures, with datagrams and addresses that distinguish the captures."""

@@ -342,6 +342,7 @@ class LiveEngine:
         incomplete = self._collector.incomplete
         if incomplete:
             incomplete.intersection_update(self._window.datagrams.tolist())
+        self._collector.forget_icmp_errors(self._window.first_ns)
         if self._packets is not None:
             self._packets.release(self._window.numbers)
 

@@ -119,6 +119,11 @@ class FrameWindow:
         numbers: UInt32Array = self._rows["number"]
         return numbers
 
+    @property
+    def first_ns(self) -> int | None:
+        """The time of the earliest frame; None: there are none."""
+        return int(self._rows["time_ns"].min()) if len(self) else None
+
     def receive(self, ended: EndedSas) -> Columns:
         """Add the frames that were collected, except those of IKE SAs that have ended; return the added ones.
 
@@ -297,7 +302,16 @@ class WindowSelection:
         incomplete = set(lacking.tolist())
         share_digests(columns, incomplete, clear)
         addresses, tunnels = collector.book.ipv6, collector.tunnels.names
-        return CombinedFrames(columns, clear, encrypted, addresses, tunnels, np.array([last_ns], np.int64), incomplete)
+        return CombinedFrames(
+            columns,
+            clear,
+            encrypted,
+            addresses,
+            tunnels,
+            np.array([last_ns], np.int64),
+            incomplete,
+            icmp_errors=collector.icmp_errors,
+        )
 
 
 def _sort_by_number(rows: Columns) -> Columns:

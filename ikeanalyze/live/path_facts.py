@@ -25,6 +25,7 @@ _OWN: Final = frozenset(
         SharedFact.UNUSED_RTT,
         SharedFact.UNCERTAIN_TIMES,
         SharedFact.LAB_HANDSHAKES,
+        SharedFact.ICMP_ERRORS,
     }
 )
 #: Rows of a fact; more are forgotten at once, since spoofed addresses may be without number.

@@ -36,10 +36,11 @@ def some_trace(mtu: int = 1500) -> Trace:
 
 def same(one: CaptureFrames, other: CaptureFrames) -> bool:
     for field in fields(CaptureFrames):
-        if field.name == "columns":
-            for name, column in one.columns.items():
-                np.testing.assert_array_equal(column, other.columns[name], name)
-                assert column.dtype == other.columns[name].dtype
+        if field.name in ("columns", "icmp_errors"):
+            columns, others = getattr(one, field.name), getattr(other, field.name)
+            for name, column in columns.items():
+                np.testing.assert_array_equal(column, others[name], name)
+                assert column.dtype == others[name].dtype
         else:
             assert getattr(one, field.name) == getattr(other, field.name), field.name
     return True

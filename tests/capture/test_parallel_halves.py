@@ -62,6 +62,12 @@ def equal(one: CaptureFrames, two: CaptureFrames) -> None:
             assert tunnels(one) == tunnels(two)
         else:
             np.testing.assert_array_equal(column, two.columns[name], name)
+    for name, column in one.icmp_errors.items():
+        if name in ("sender", "source", "destination"):
+            texts = [[capture.address(code) for code in capture.icmp_errors[name].tolist()] for capture in (one, two)]
+            assert texts[0] == texts[1]
+        else:
+            np.testing.assert_array_equal(column, two.icmp_errors[name], name)
 
 
 def addresses(capture: CaptureFrames, name: str) -> list[str]:

@@ -11,7 +11,7 @@ from ikeanalyze.capture.reader import open_capture
 from tests.craft import Interface, Packet, ip_fragments, link, pcap, pcapng
 from tests.craft.tunnel import IP_IN_IP, LINKS, TUNNELS, Encapsulation, packet_of
 from tests.floods.generate import FLOODS
-from tests.paths import CAPTURES, LAB_CAPTURES
+from tests.paths import CAPTURES, DATA, LAB_CAPTURES
 
 #: Bytes of a capture that is mutated; what is longer takes longer, and rarely has more.
 MAX_BYTES = 24_000
@@ -32,7 +32,7 @@ class LinkedPacket:
 
 def recorded() -> list[Path]:
     """The captures of the repository."""
-    return sorted(path for folder in (CAPTURES, LAB_CAPTURES) for path in folder.glob("*.pcap*"))
+    return sorted(path for folder in (CAPTURES, LAB_CAPTURES, DATA) for path in folder.glob("*.pcap*"))
 
 
 @cache

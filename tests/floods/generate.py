@@ -403,6 +403,16 @@ def icmp_that_quotes_ike(n: int) -> bytes:
     return capture(ipv4(struct.pack(">BBHI", 3, 3, 0, 0) + request(message(spi_i=place + 1)), 1) for place in range(n))
 
 
+@flood(10_000)
+def requests_that_icmp_rejects(n: int) -> bytes:
+    """Every other error quotes only the UDP header, so that its request is one of many between the hosts."""
+    requests = ((place, request(message(spi_i=place + 1))) for place in range(n // 2))
+    error = struct.pack(">BBHI", 3, 3, 0, 0)
+    return capture(
+        chain.from_iterable((sent, ipv4(error + (sent[:28] if place % 2 else sent), 1)) for place, sent in requests)
+    )
+
+
 # ---- pcapng
 
 

@@ -13,6 +13,7 @@ use super::bytes::{address, be16, be32, be64, u8_at};
 const IKE: u8 = 0;
 const ESP: u8 = 1;
 const NAT_KEEPALIVE: u8 = 3;
+const ICMP: u8 = 7;
 const OTHER: u8 = 8;
 /// Categories of packets.
 pub const CATEGORIES: usize = 10;
@@ -29,9 +30,16 @@ pub const PORT_DESTINATION: u8 = 16;
 pub const PORT_TCP: u8 = 32;
 
 /// What to do with an IP protocol; smaller numbers are the category of its packets.
+pub const PROTOCOL_ICMP: u8 = 251;
+pub const PROTOCOL_ICMPV6: u8 = 252;
 pub const PROTOCOL_UDP: u8 = 253;
 pub const PROTOCOL_TCP: u8 = 254;
 pub const PROTOCOL_HAND_BACK: u8 = 255;
+
+/// Types that are errors about the delivery of a packet, those of ikeanalyze/capture/protocol_numbers.py: Python reads
+/// what they quote.
+const ICMP_ERRORS: [u8; 2] = [3, 11];
+const ICMPV6_ERRORS: [u8; 3] = [1, 2, 3];
 
 /// What to do with an EtherType.
 pub const ETHERTYPE_OTHER: u8 = 0;
@@ -328,6 +336,8 @@ fn classify(frame: &[u8], length: usize, link: Link, tables: &Tables) -> Option<
             }
             Some(Verdict::Category(OTHER))
         }
+        PROTOCOL_ICMP => classify_icmp(frame, ip, &ICMP_ERRORS),
+        PROTOCOL_ICMPV6 => classify_icmp(frame, ip, &ICMPV6_ERRORS),
         // a packet is counted as IKE only with its message
         PROTOCOL_HAND_BACK | IKE => None,
         category => Some(Verdict::Category(category)),
@@ -388,6 +398,15 @@ fn read_ipv6(frame: &[u8], length: usize, at: usize) -> Option<Ip> {
         end: wire_end.min(frame.len()),
         wire_end,
     })
+}
+
+/// None for the types that are `errors`, and without a type.
+fn classify_icmp(frame: &[u8], ip: Ip, errors: &[u8]) -> Option<Verdict> {
+    let kind = u8_at(frame, ip.at)?;
+    if errors.contains(&kind) {
+        return None;
+    }
+    Some(Verdict::Category(ICMP))
 }
 
 #[inline(always)]

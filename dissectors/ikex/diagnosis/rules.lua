@@ -27,6 +27,16 @@ rules.OMITTED = {
     },
 }
 
+--- Codes that come from ICMP errors, which the plugin does not read.
+for _, code in ipairs({
+    "packet-too-big", "reassembly-timeout", "port-unreachable", "admin-prohibited", "host-unreachable",
+}) do
+    rules.OMITTED[#rules.OMITTED + 1] = {
+        code = code, confidence = "consistent with",
+        reason = "the plugin reads the packets of IKE and RADIUS alone, and no ICMP errors about them",
+    }
+end
+
 -- Effects whose diagnoses are notes, not warnings.
 local IS_MINOR = { slowed = true, weakened = true }
 

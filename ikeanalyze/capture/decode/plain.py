@@ -48,6 +48,8 @@ _ETHERTYPE_IPV4: Final = 1
 _ETHERTYPE_IPV6: Final = 2
 _ETHERTYPE_VLAN: Final = 3
 _ETHERTYPE_HAND_BACK: Final = 255
+_PROTOCOL_ICMP: Final = 251
+_PROTOCOL_ICMPV6: Final = 252
 _PROTOCOL_UDP: Final = 253
 _PROTOCOL_TCP: Final = 254
 _PROTOCOL_HAND_BACK: Final = 255
@@ -152,7 +154,7 @@ def _make_protocols() -> UInt8Array:
     protocols = np.where(IS_TUNNEL_PROTOCOL, _PROTOCOL_HAND_BACK, PacketCategory.OTHER).astype(np.uint8)
     protocols[[*EXTENSION_HEADERS, FRAGMENT_HEADER, PROTOCOL_AH, PROTOCOL_HIP]] = _PROTOCOL_HAND_BACK
     protocols[PROTOCOL_ESP] = PacketCategory.ESP
-    protocols[[PROTOCOL_ICMP, PROTOCOL_ICMPV6]] = PacketCategory.ICMP
+    protocols[PROTOCOL_ICMP], protocols[PROTOCOL_ICMPV6] = _PROTOCOL_ICMP, _PROTOCOL_ICMPV6
     protocols[PROTOCOL_UDP], protocols[PROTOCOL_TCP] = _PROTOCOL_UDP, _PROTOCOL_TCP
     return protocols
 

@@ -111,12 +111,13 @@ class BucketFolder:
     def write_capture(self, capture: CaptureFrames) -> None:
         """Write what the analysis of each bucket needs of the whole capture."""
         with open(self.path / "capture", "wb") as file:
-            pickle.dump((capture.addresses, capture.tunnels, capture.last_ns or 0, capture.incomplete), file)
+            shared = (capture.addresses, capture.tunnels, capture.last_ns or 0, capture.incomplete, capture.icmp_errors)
+            pickle.dump(shared, file)
 
     def read(self, index: int) -> BucketContents:
         """Read a bucket."""
         with open(self.path / "capture", "rb") as file:
-            addresses, tunnels, last_ns, incomplete = pickle.load(file)
+            addresses, tunnels, last_ns, incomplete, icmp_errors = pickle.load(file)
         rows = self._read_rows(index)
         if not _is_in_order(rows):
             rows = rows[np.lexsort((rows["sequence"], rows["number"]))]
@@ -135,7 +136,14 @@ class BucketFolder:
         places = columns["number"][first].astype(np.uint64) << np.uint64(32) | sequence[first] & np.uint64(0xFFFFFFFF)
         share_digests(columns, lacking_datagrams, clear)
         traffic = CombinedFrames(
-            columns, clear, MessageBytes(), addresses, tunnels, np.array([last_ns], np.int64), lacking_datagrams
+            columns,
+            clear,
+            MessageBytes(),
+            addresses,
+            tunnels,
+            np.array([last_ns], np.int64),
+            lacking_datagrams,
+            icmp_errors=icmp_errors,
         )
         return BucketContents(traffic, places, sequence)
 

@@ -31,6 +31,7 @@ FINAL_FACTS: Final = frozenset(
         SharedFact.LAB_HANDSHAKES,
         SharedFact.RESPONDERS_ON_4500,
         SharedFact.ACCEPTED_PROPOSALS,
+        SharedFact.ICMP_ERRORS,
     }
 )
 #: Facts of more rows are in files.
@@ -74,6 +75,10 @@ def _keep_earliest(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.sort(rows.columns).unique("responder", keep="first")
 
 
+def _keep_latest(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort("error", "sent_ns", "frame").unique("error", keep="last")
+
+
 _REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     SharedFact.COPIED_REQUESTS: _sum_counts,
     SharedFact.SENT_REQUESTS: _sum_counts,
@@ -92,6 +97,7 @@ _REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] 
     SharedFact.LAB_HANDSHAKES: pl.DataFrame.unique,
     SharedFact.RESPONDERS_ON_4500: pl.DataFrame.unique,
     SharedFact.ACCEPTED_PROPOSALS: _keep_earliest,
+    SharedFact.ICMP_ERRORS: _keep_latest,
 }
 
 

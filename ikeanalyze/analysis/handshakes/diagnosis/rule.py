@@ -37,6 +37,8 @@ class Subject(Enum):
 
     REQUEST = SubjectMessage("last", "request", "request_frames")
     RESPONSE = SubjectMessage("last", "response", "response_frames")
+    REJECTED_REQUEST = SubjectMessage("last", "request", "request_and_icmp_frames")
+    REJECTED_RESPONSE = SubjectMessage("last", "response", "response_and_icmp_frames")
     INIT_RESPONSE = SubjectMessage("init", "response", "init_frames")
     REPEATED_REQUEST = SubjectMessage("repeated", "request", "repeated_frames")
     SLOW_REQUEST = SubjectMessage("slow", "request", "slow_frames")

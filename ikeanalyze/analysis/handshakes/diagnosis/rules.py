@@ -12,6 +12,7 @@ import polars as pl
 
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
+from ikeanalyze.wire.registries.icmp import IcmpProblem
 
 _col = pl.col
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2): a path MTU does not explain the loss of smaller ones.
@@ -23,6 +24,11 @@ _MANY_ROUND_TRIPS: Final = 3
 def _reason(*names: str) -> pl.Expr:
     """A failed handshake with one of these reasons."""
     return (_col("outcome") == "failed") & _col("reason").is_in(names)
+
+
+def _has_icmp(kind: str, problem: IcmpProblem) -> pl.Expr:
+    """ICMP errors tell this problem of the last request or response."""
+    return (_col(f"{kind}_icmp_problem") == str(problem)).fill_null(False)
 
 
 def _count(notify: str) -> pl.Expr:
@@ -76,6 +82,12 @@ _NOT_SET_UP: Final = _col("outcome").is_in(["failed", "unanswered", "half-open",
 _AAA_REMEDY: Final = (
     "Check that the AAA server runs, that its address and port are right, that it knows the responder as a client (an "
     "unknown client or a wrong shared secret is ignored without an answer), and the firewall between."
+)
+
+_TOO_BIG_REMEDY: Final = (
+    "Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a smaller fragment size "
+    "(fragment_size), so that IP packets are not larger than the path MTU, and let firewalls pass ICMP errors to the "
+    "sender. IKE_SA_INIT cannot be fragmented by IKE: move large key exchange methods to IKE_INTERMEDIATE (RFC 9370)."
 )
 
 RULES: Final = (
@@ -336,6 +348,92 @@ RULES: Final = (
         "rely on them, because anyone can send them.",
         remedy="Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it "
         "has restarted, or the request reached another gateway of a cluster.",
+    ),
+    Rule(
+        code="packet-too-big",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1191, 4; RFC 4443, 3.2; RFC 7383, 2.5.2",
+        subject=Subject.REJECTED_REQUEST,
+        # after the error, a host may send IP fragments that are small enough: then the rules about these apply
+        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.TOO_BIG) & ~_col("request_ip_fragmented"),
+        sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}, about an IP packet of "
+        "{request_icmp_bytes:,} bytes: consistent with {request_path_mtu}, which the initiator's packets exceed.",
+        remedy=_TOO_BIG_REMEDY,
+    ),
+    Rule(
+        code="packet-too-big",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1191, 4; RFC 4443, 3.2; RFC 7383, 2.5.2",
+        subject=Subject.REJECTED_RESPONSE,
+        when=_NOT_RECEIVED & _has_icmp("response", IcmpProblem.TOO_BIG) & ~_col("response_ip_fragmented"),
+        sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer had "
+        "arrived, and {response_icmp}, about an IP packet of {response_icmp_bytes:,} bytes: consistent with "
+        "{response_path_mtu}, which the responder's packets exceed.",
+        remedy=_TOO_BIG_REMEDY,
+    ),
+    Rule(
+        code="reassembly-timeout",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 792; RFC 4443, 3.3; RFC 7383, 1",
+        subject=Subject.REJECTED_REQUEST,
+        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.REASSEMBLY),
+        sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a path "
+        "that drops some of its IP fragments.",
+        remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
+        "below the path MTU, or let firewalls and NATs pass IP fragments. IKE_SA_INIT cannot be fragmented by IKE: "
+        "move large key exchange methods to IKE_INTERMEDIATE (RFC 9370).",
+    ),
+    Rule(
+        code="reassembly-timeout",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 792; RFC 4443, 3.3; RFC 7383, 1",
+        subject=Subject.REJECTED_RESPONSE,
+        when=_NOT_RECEIVED & _has_icmp("response", IcmpProblem.REASSEMBLY),
+        sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer had "
+        "arrived, and {response_icmp}: consistent with a path that drops some IP fragments of the response.",
+        remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
+        "below the path MTU, or let firewalls and NATs pass IP fragments.",
+    ),
+    Rule(
+        code="port-unreachable",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1122, 3.2.2.1; RFC 4443, 3.1",
+        subject=Subject.REJECTED_REQUEST,
+        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.PORT),
+        sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a host "
+        "where nothing listens on UDP port {request_icmp_port}, or a firewall that rejects the packets.",
+        remedy="Check that an IKE daemon runs on {responder_address} and listens on UDP port {request_icmp_port} of this "
+        "address, and that no firewall rejects the port. An error from another address comes from a firewall or router "
+        "in the path.",
+    ),
+    Rule(
+        code="admin-prohibited",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1812, 5.2.7.1; RFC 4443, 3.1",
+        subject=Subject.REJECTED_REQUEST,
+        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.PROHIBITED),
+        sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a "
+        "firewall that rejects the packets.",
+        remedy="Let UDP ports 500 and 4500 pass in both directions on {request_icmp_sender} and other firewalls in the "
+        "path. Its log may name the rule that rejects the packets.",
+    ),
+    Rule(
+        code="host-unreachable",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 792; RFC 1812, 5.2.7.1; RFC 4443, 3.1 and 3.3",
+        subject=Subject.REJECTED_REQUEST,
+        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.UNREACHABLE),
+        sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a "
+        "missing or looping route, or a host that is down.",
+        remedy="Check the address {responder_address}, that this host is up, and the routes of {request_icmp_sender}, "
+        "which could not deliver the packets.",
     ),
     Rule(
         code="fragment-lost-each-time",

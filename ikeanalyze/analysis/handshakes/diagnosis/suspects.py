@@ -18,6 +18,7 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
+from ikeanalyze.analysis.handshakes.diagnosis.icmp_facts import ICMP_FACTS, collect_icmp_facts, match_icmp_errors
 from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
@@ -54,6 +55,8 @@ _OF_MESSAGE: Final[schema.Schema] = {
     "missing": pl.String,  # "fragment 2 of 2": IKE fragments that are in no transmission; null: none
     "passed_bytes": pl.Int64,  # largest datagram of the same direction that arrived before; null: none did
     "frames": pl.List(pl.UInt32),  # numbers of the first packets of its transmissions
+    "and_icmp_frames": pl.List(pl.UInt32),  # the same, and of packets with ICMP errors about them
+    **ICMP_FACTS,
 }
 #: Further exchanges that a diagnosis may concern: the last IKE_SA_INIT, the one of the set-up whose request was sent
 #: most often, the one with the greatest round-trip time without retransmissions, IKE_INTERMEDIATE in IP fragments, and
@@ -207,12 +210,17 @@ def collect_facts(
     state: AnalysisState,
     answers: AnsweredTransmissions,
     short: ShortResponses,
+    icmp_errors: Columns,
     facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> pl.DataFrame | None:
-    """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean."""
+    """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean.
+
+    `icmp_errors`: see `capture.decode.icmp.ICMP_LAYOUT`.
+    """
     suspects = find_suspects(handshakes, state, answers, short)
     # shared before anything else, because other parts of the capture may need it
     responders = find_responder_facts(handshakes, state, facts, np.flatnonzero(suspects))
+    icmp = match_icmp_errors(icmp_errors, state, facts)
     if not suspects.any():
         return None
     exchanges = _tabulate_exchanges(suspects, state, answers)
@@ -224,6 +232,7 @@ def collect_facts(
     last = _summarise_last_exchanges(set_ups, by_kind).join(
         _count_ignored_responses(datagrams), on="exchange", how="left", maintain_order="left"
     )
+    last = _add_icmp_facts(last, collect_icmp_facts(icmp, state, suspects))
     rows = last["row"].to_numpy()
     decrypted = _tabulate_decrypted_facts(handshakes, state, rows[_find_refused(handshakes)[rows]])
     parts = [
@@ -244,6 +253,22 @@ def collect_facts(
         pl.Series("aaa_rejected", [_is_rejected(handshakes.pairs.get(row, ())) for row in rows.tolist()]),
     )
     return last.select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
+
+
+def _add_icmp_facts(last: pl.DataFrame, icmp: pl.DataFrame | None) -> pl.DataFrame:
+    """The last exchanges with the facts about their messages from ICMP errors; None: there are none."""
+    for kind, response in (("request", False), ("response", True)):
+        names = {name: f"{kind}_{name}" for name in ICMP_FACTS}
+        frames = f"{kind}_and_icmp_frames"
+        if icmp is None:
+            nothing = (pl.lit(None, ICMP_FACTS[name]).alias(column) for name, column in names.items())
+            last = last.with_columns(*nothing, pl.lit(None, pl.List(pl.UInt32)).alias(frames))
+            continue
+        of_kind = icmp.filter(pl.col("response") == response).drop("response").rename(names)
+        last = last.join(of_kind, on="exchange", how="left", maintain_order="left")
+        both = pl.concat_list(pl.col(f"{kind}_frames", f"{kind}_icmp_frames").fill_null([]))
+        last = last.with_columns(both.list.sort().list.head(_MAX_FRAMES).alias(frames))
+    return last
 
 
 def _find_wanted_methods(state: AnalysisState, suspects: BoolArray) -> dict[int, str]:
