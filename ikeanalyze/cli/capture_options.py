@@ -19,7 +19,7 @@ from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis, SkippedFile
+    from ikeanalyze.analysis.result import Analysis, CaptureSummary, SkippedFile
     from ikeanalyze.analysis.verification.verify import Verification
     from ikeanalyze.dataset.buckets.analysis import BucketedAnalysis
 
@@ -103,6 +103,7 @@ def report_problems(
 ) -> None:
     """Print the problems of captures and key files; exit with status 1 if no capture can be read."""
     _print_warnings(result, messages)
+    _warn_of_equal_captures(result.captures, messages)
     for skipped in result.skipped:
         name = display_path(skipped.path)
         log_stderr(f"{name}: {skipped.reason.removeprefix(f'{name}: ')}{_suggest(skipped, captures, keys)}")
@@ -162,6 +163,22 @@ def describe_missing_handshakes(result: "Analysis") -> str:
 def display_path(path: str) -> str:
     """Return the name of a capture for messages."""
     return "standard input" if path == "-" else path
+
+
+def _warn_of_equal_captures(captures: "Sequence[CaptureSummary]", messages: MessageOptions) -> None:
+    """Warn of captures with the same packets, such as a file and its compressed copy.
+
+    Those whose times of the first and last packet, and whose packets and bytes of each category are equal are the same.
+    """
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for summary in captures:
+        counts = *summary.accounting.values(), *summary.accounting_bytes.values()
+        if summary.first_ns is not None:  # with packets, and with their times
+            alike.setdefault((summary.first_ns, summary.last_ns, *counts), []).append(display_path(summary.path))
+    for paths in alike.values():
+        if len(paths) > 1:
+            names = f"{', '.join(paths[:-1])} and {paths[-1]}"
+            messages.remark(f"{names} have the same packets, which are counted for each: name one of them only")
 
 
 def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messages: MessageOptions) -> None:

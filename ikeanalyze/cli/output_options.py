@@ -63,6 +63,17 @@ def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
     return chosen or meant[0]
 
 
+def has_pcap_name(path: str) -> bool:
+    """Return whether this is the name of a pcap file, which is not a pcapng file."""
+    return path.lower().endswith(".pcap")
+
+
+def advise_pcapng_name(path: str, messages: MessageOptions) -> None:
+    """Tell that an output is pcapng if its name is that of a pcap file, which some programs could not read."""
+    if has_pcap_name(path):
+        messages.remark(f"{path}: written as pcapng, despite its name. editcap -F pcap converts it")
+
+
 class OutputOptions(Struct, frozen=True, kw_only=True):
     """Where a result goes."""
 

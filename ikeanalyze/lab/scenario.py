@@ -375,7 +375,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     key, separator, value = text.partition("=")
     if not separator:
-        raise LabScenarioError(f"{text}: needed is KEY=VALUE, such as responder.stack=libreswan")
+        raise LabScenarioError(f"{text}: expected KEY=VALUE, such as responder.stack=libreswan")
     _check_key(text, key, set())
     try:
         return key, parse_toml(f"value = {value}".encode())["value"]
@@ -399,7 +399,7 @@ def _override(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str
 def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[ScenarioCase]:
     """Return the cases of a scenario that was read from `where`; the first dimension varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
-        raise LabScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
+        raise LabScenarioError(f"{where}: the file's name must consist of letters, digits, dots and dashes")
     tables = dict(data)
     pairs = tables.pop(_PAIRS, None)
     given: set[str] = set()

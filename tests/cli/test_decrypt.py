@@ -116,6 +116,14 @@ def _outer(listed):
     return tuple(int(part) for part in listed.split(";") if part and int(part) not in (2, 3))
 
 
+def test_a_name_of_pcap_files_is_mentioned(decrypt, tmp_path):
+    done, out = decrypt(capture_of("psk-classic"), log_of("psk-classic"), out=tmp_path / "out.pcap")
+    assert f"ikeanalyze: {out}: written as pcapng, despite its name. editcap -F pcap converts it" in done.stderr
+    assert out.read_bytes()[:4] == bytes.fromhex("0a0d0d0a")  # of a section header block
+    done, _ = decrypt(capture_of("psk-classic"), log_of("psk-classic"))
+    assert "despite its name" not in done.stderr
+
+
 @pytest.mark.tshark
 def test_capinfos_reads_the_output(decrypt):
     path = capture_of("pq-mlkem768-psk")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from ikeanalyze.capture.frames import read_frames
 from tests.paths import CAPTURES, LAB_CAPTURES
@@ -14,6 +15,18 @@ def test_handshakes_in_one_file(run, tmp_path):
     done = run("extract", LOSSY, "--handshake", "2", "--handshake", "3", "-o", str(out))
     assert (done.exit_code, done.stdout) == (0, "")
     assert f"{out}: {read_frames(str(out)).packets} packets of {LOSSY}" in done.stderr
+
+
+def test_a_pcap_file_is_written_if_nothing_is_lost(run, tmp_path):
+    out, annotated = tmp_path / "out.pcap", tmp_path / "annotated.pcap"
+    done = run("extract", LOSSY, "-o", str(out))
+    assert "pcapng" not in done.stderr
+    assert out.read_bytes() == Path(LOSSY).read_bytes()  # all packets belong to handshakes
+    done = run("extract", LOSSY, "--annotate", "-o", str(annotated))
+    assert f"{annotated}: written as pcapng, despite its name. editcap -F pcap converts it" in done.stderr
+    assert annotated.read_bytes()[:4] == bytes.fromhex("0a0d0d0a")  # of a section header block
+    done = run("extract", str(LAB_CAPTURES / "eap-md5.pcapng"), "-o", str(annotated))
+    assert "written as pcapng, despite its name" in done.stderr
 
 
 def test_a_file_for_each_handshake(run, tmp_path):

@@ -1,3 +1,4 @@
+import gzip
 import json
 import struct
 from dataclasses import replace
@@ -227,6 +228,18 @@ def test_a_damaged_first_packet_is_not_a_capture_without_packets(run, tmp_path):
     done = run("report", str(path))
     assert done.stderr.endswith("ikeanalyze: no handshake found: no packet can be read, see the warnings\n")
     assert "damaged at byte 24" in done.stderr
+
+
+def test_a_capture_and_its_compressed_copy_are_named(run, tmp_path):
+    content = (CAPTURES / "psk-classic.pcap").read_bytes()
+    plain, copy = tmp_path / "a.pcap", tmp_path / "a.pcap.gz"
+    plain.write_bytes(content)
+    copy.write_bytes(gzip.compress(content))
+    expected = (
+        f"ikeanalyze: {plain} and {copy} have the same packets, which are counted for each: name one of them only"
+    )
+    assert expected in run("report", str(plain), str(copy)).stderr.splitlines()
+    assert "have the same packets" not in run("report", str(plain), str(CAPTURES / "pq-mlkem768-psk.pcap")).stderr
 
 
 def test_no_handshake_because_packets_are_truncated(run, tmp_path):

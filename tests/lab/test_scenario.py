@@ -53,7 +53,7 @@ def test_a_list_as_the_other_value_is_a_dimension(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("responder.stack", "needed is KEY=VALUE"), ("responder.stak=x", "did you mean responder.stack")],
+    [("responder.stack", "expected KEY=VALUE"), ("responder.stak=x", "did you mean responder.stack")],
 )
 def test_an_invalid_other_value_is_refused(text, said):
     with pytest.raises(LabScenarioError, match=said):

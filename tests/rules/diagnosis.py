@@ -20,6 +20,7 @@ NOTIFIES = {
     "INVALID_IKE_SPI": (4, b""),
     "INVALID_KE_PAYLOAD": (ike.INVALID_KE_PAYLOAD, b"\0\x14"),
     "INVALID_SYNTAX": (ike.INVALID_SYNTAX, b""),
+    "8000": (8000, b""),
     "NO_PROPOSAL_CHOSEN": (ike.NO_PROPOSAL_CHOSEN, b""),
 }
 #: What an encrypted message has around the plaintext: its headers, and IV, pad length and ICV of AES-GCM.

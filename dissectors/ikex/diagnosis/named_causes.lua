@@ -170,7 +170,7 @@ return {
         when = function(f)
             return f.outcome == "failed" and f.reason ~= nil
         end,
-        sentence = "The handshake was ended in {last_type} by {reason}.",
+        sentence = "The handshake was ended in {last_type} by the error notify {reason}.",
         remedy = "Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that sent it.",
     },
     {

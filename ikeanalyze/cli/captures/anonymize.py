@@ -11,7 +11,7 @@ from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import check_inputs
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.render.core.output import check_output
 from ikeanalyze.render.core.values import format_count
@@ -95,6 +95,7 @@ def anonymize(
     if output.write_keys is not None:
         _write_keys(output.write_keys, key_sets)
     _report_result(capture, result, messages)
+    advise_pcapng_name(output.output, messages)
     if skipped:
         raise typer.Exit(SOME_SKIPPED)
 

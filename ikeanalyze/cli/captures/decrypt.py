@@ -10,7 +10,7 @@ from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import check_inputs
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.render.core.output import check_output
 
@@ -69,5 +69,6 @@ def decrypt(
         f"{decrypted.messages:,} of {encrypted:,} encrypted messages decrypted; "
         f"{result.written:,} packets written of {result.packets:,}"
     )
+    advise_pcapng_name(output, messages)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)

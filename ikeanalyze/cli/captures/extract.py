@@ -10,11 +10,11 @@ from msgspec import Struct, field
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.tables.selection import HandshakeSelection, select_handshakes
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.capture.write.filter import write_selected_pcapng
+from ikeanalyze.capture.write.filter import write_selected_packets, write_selected_pcapng
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, describe_missing_handshakes, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import check_inputs
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs, has_pcap_name
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
 from ikeanalyze.render.core.output import check_output
@@ -86,7 +86,8 @@ def extract(
     segments and duplicates of the capture too, and with the headers of tunnels. A report of the copy has the same
     numbers for these handshakes.
 
-    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng.
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng. Packets of
+    a pcap file are written as pcap if OUT ends with .pcap, except with --annotate.
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     if capture == "-":
@@ -105,7 +106,8 @@ def extract(
         chooser = PacketChooser(capture, analysis, options, inputs.port, progress)
     _report_outcomes(capture, analysis, handshakes, messages)
     if not output.split:
-        _write(capture, output.output, chooser.choose(handshakes), messages)
+        as_pcap = has_pcap_name(output.output) and analysis.captures[0].format == "pcap" and not output.annotate
+        _write(capture, output.output, chooser.choose(handshakes), messages, as_pcap=as_pcap)
     else:
         with convert_output_errors(output.output):
             Path(output.output).mkdir(parents=True, exist_ok=True)
@@ -148,9 +150,16 @@ def _report_outcomes(capture: str, analysis: "Analysis", handshakes: list[int], 
         messages.remark(f"{capture}: {text}, because it does not know how long the capture went on")
 
 
-def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOptions) -> None:
+def _write(
+    capture: str, path: str, chosen: "ChosenPackets", messages: MessageOptions, *, as_pcap: bool = False
+) -> None:
+    """Write a file as pcapng, or `as_pcap` if the capture is pcap, too."""
     with fail_command(CaptureError), convert_output_errors(path):
-        result = write_selected_pcapng(capture, path, chosen.numbers, chosen.comments)
+        if as_pcap:
+            result = write_selected_packets(capture, path, chosen.numbers)
+        else:
+            result = write_selected_pcapng(capture, path, chosen.numbers, chosen.comments)
+            advise_pcapng_name(path, messages)
     name = "standard output" if path == "-" else path
     messages.remark(f"{name}: {format_count(result.packets, 'packet')} of {capture}")
     if chosen.radius_left_out:

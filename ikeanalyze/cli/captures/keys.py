@@ -18,7 +18,14 @@ from ikeanalyze.cli.exit_status import (
     log_stderr,
 )
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, SCHEMA_OPTION, OutputOptions, check_inputs, choose_format
+from ikeanalyze.cli.output_options import (
+    NAMED_FORMAT_OPTION,
+    SCHEMA_OPTION,
+    OutputOptions,
+    advise_pcapng_name,
+    check_inputs,
+    choose_format,
+)
 from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import UnexportedKey, build_key_json, build_wireshark_tables, write_tables
@@ -149,6 +156,7 @@ def _embed(files: Sequence[KeyFile], capture: str, output: str, messages: Messag
     with fail_command(CaptureError), convert_output_errors(output):
         damage = embed_keys(capture, output, content.encode())
     messages.remark(f"{output}: a copy of {capture} with {format_count(len(used.key_sets) + len(phase1), 'key set')}")
+    advise_pcapng_name(output, messages)
     if damage is not None:
         messages.remark(f"{capture}: {damage}")
 

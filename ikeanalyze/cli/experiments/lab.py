@@ -238,7 +238,7 @@ def _check_cases(cases: Sequence[ScenarioCase]) -> None:
     """Check that this machine, and its daemons, can run the cases.
 
     Raises:
-        LabError, CommandError: it cannot.
+        LabError, CommandError: a case cannot be run, or something is missing.
     """
     _check_machine_for(cases)
     for case in cases:

@@ -30,7 +30,7 @@ from ikeanalyze.lab.run import CaseInterrupted, CasePart, run_case
 MAX_INTERLEAVED: Final = 40
 #: A case is divided if its remaining handshakes take longer: starting daemons takes some seconds.
 _DIVIDE_SECONDS: Final = 20.0
-#: Between two looks at cases that could be divided.
+#: Interval between checks for cases that could be divided.
 _POLL_SECONDS: Final = 1.0
 #: For workers to store their results after a signal.
 _STOP_SECONDS: Final = 30.0

@@ -157,7 +157,7 @@ class CommandStack(IkeStack):
         return None
 
     def list_conflicts(self, role: str, case: ScenarioCase) -> Iterator[str]:
-        """Return the settings that a program is not told, or that have no command."""
+        """Return the settings that are not passed to the program, or need a command that is not set."""
         settings = case.settings
         try:
             words = shlex.split(case.side(role).command)

@@ -134,7 +134,7 @@ class AkaPeer:
 
 
 def _is_mac_valid(keys: AkaKeys, identifier: int, data: bytes, attributes: dict[int, bytes]) -> bool:
-    """Whether AT_MAC of a request is there and right."""
+    """Whether a request has AT_MAC, and it verifies."""
     packet = encode_eap(EapCode.REQUEST, identifier, EapType.AKA, clear_mac(data))
     received = attributes.get(SimAkaAttribute.AT_MAC, b"")[len(_RESERVED) :]
     return hmac.compare_digest(received, compute_aka_mac(keys.k_aut, packet))

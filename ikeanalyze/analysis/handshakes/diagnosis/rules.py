@@ -247,7 +247,7 @@ RULES: Final = (
         rfc="RFC 7296, 3.10.1",
         subject=Subject.RESPONSE,
         when=(_col("outcome") == "failed") & _col("reason").is_not_null(),
-        sentence="The handshake was ended in {last_type} by {reason}.",
+        sentence="The handshake was ended in {last_type} by the error notify {reason}.",
         remedy="Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that sent it.",
     ),
     Rule(
