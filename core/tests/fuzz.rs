@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use _core::capture::copy::copy_ranges;
-use _core::capture::file::{read_parts, Part, Plan, Sealed};
+use _core::capture::file::{read_parts, Part, Plan, WantedSpis};
 use _core::capture::frames::{scan, Link, Packets, Scan, Tables};
 use _core::capture::records::{find_packet_blocks, walk_pcap, PcapLayout};
 use fastrand::Rng;
@@ -253,6 +253,31 @@ fn each_packet_is_counted_or_handed_back_once() {
     assert!(messages > 0);
 }
 
+#[test]
+fn a_packet_without_message_is_not_counted_as_ike() {
+    let mut meanings = Meanings::usual();
+    meanings.protocols[50] = 0;
+    let tables = Tables {
+        links: &[Link::Raw],
+        ethertypes: &meanings.ethertypes,
+        protocols: &meanings.protocols,
+        ports: &meanings.ports,
+    };
+    let mut data = vec![0; 40];
+    (data[0], data[3], data[9]) = (0x45, 40, 50);
+    let packets = Packets {
+        data: &data,
+        offset: &[0],
+        captured: &[40],
+        length: &[40],
+        time_ns: &[0],
+        interface: &[0],
+    };
+    let result = scan(&packets, &tables, 1);
+    check(&result, &packets, 1);
+    assert_eq!(result.rest, [0]);
+}
+
 /// Frames anywhere in the data, and outside of it.
 fn random_frames(data: &[u8], rng: &mut Rng) -> Vec<(i64, i64)> {
     (0..rng.usize(..4))
@@ -306,10 +331,10 @@ fn parts_of_a_file_have_what_all_of_it_has() {
                 protocols: &meanings.protocols,
                 ports: &meanings.ports,
             },
-            sealed: if rng.bool() {
-                Sealed::All
+            encrypted: if rng.bool() {
+                WantedSpis::All
             } else {
-                Sealed::Of([rng.u64(..)].into())
+                WantedSpis::Of([rng.u64(..)].into())
             },
         };
         let size = data.len() as u64;
@@ -336,7 +361,7 @@ fn parts_of_a_file_have_what_all_of_it_has() {
             );
             for (one, two, all) in [
                 (&first.clear, &second.clear, &whole.clear),
-                (&first.sealed, &second.sealed, &whole.sealed),
+                (&first.encrypted, &second.encrypted, &whole.encrypted),
             ] {
                 assert_eq!([&one.heap[..], &two.heap[..]].concat(), all.heap);
                 assert_eq!(one.row.len() + two.row.len(), all.row.len());
@@ -352,7 +377,7 @@ fn check_part(part: &Part, data: &[u8]) {
     let counted: i64 = part.scan.packets.iter().sum();
     assert_eq!(counted as usize + part.rest.index.len(), part.packets as usize);
     assert_eq!(part.scan.number.len(), part.scan.digest.len());
-    for stored in [&part.clear, &part.sealed] {
+    for stored in [&part.clear, &part.encrypted] {
         assert!(stored.row.iter().all(|&row| (row as usize) < part.scan.number.len()));
         assert_eq!(stored.end.last().copied().unwrap_or(0) as usize, stored.heap.len());
         assert_eq!(stored.place.len(), stored.row.len());

@@ -28,7 +28,7 @@ function Association.new(new_sa)
         by_spis = {}, -- IKE SA by the key of a header
         candidates = {}, -- candidate by the same
         alias = {}, -- other address of endpoints that were captured before and after a NAT
-        redirects = {}, -- by the initiator's address: the redirected IKE SAs that no request has continued yet
+        redirects = {}, -- by the initiator's endpoint and by its address: the redirected IKE SAs, in order of time
     }, Association)
 end
 
@@ -185,39 +185,42 @@ local function has_moved_on(candidate, time)
     return false
 end
 
--- The redirected IKE SA that a request to another gateway continues: the first one with the same port, or else the
--- first one, if several initiators behind one NAT were redirected; nil if there is none.
-local function take_redirected(self, parsed)
-    local waiting, chosen = self.redirects[parsed.source] or {}, nil
-    for index = #waiting, 1, -1 do
-        local redirected = waiting[index]
-        if parsed.time - redirected.time > REDIRECT_WITHIN then
-            table.remove(waiting, index)
-            chosen = chosen and chosen - 1
-        elseif not chosen or redirected.port == parsed.source_port or waiting[chosen].port ~= parsed.source_port then
-            chosen = index
+-- The redirected IKE SA that a request continues if it has REDIRECTED_FROM: the first one with the same port, or else
+-- the first one, if several initiators behind one NAT were redirected; nil if there is none.
+local function find_redirected(self, parsed)
+    for _, key in ipairs({ format_endpoint(parsed.source, parsed.source_port), parsed.source }) do
+        local queue = self.redirects[key]
+        local redirected = queue and queue[queue.first]
+        while redirected do
+            if redirected.is_waiting and parsed.time - redirected.time <= REDIRECT_WITHIN then
+                return redirected
+            end
+            redirected.is_waiting = false
+            queue.first = queue.first + 1
+            redirected = queue[queue.first]
         end
     end
-    return chosen and table.remove(waiting, chosen)
+    return nil
 end
 
--- Note that the responder of a candidate has redirected the initiator.
+-- Note that the responder of a candidate has redirected the initiator, unless a request has continued its IKE SA after
+-- a REDIRECT of the same gateway.
 local function add_redirected(self, candidate, parsed)
-    local waiting = self.redirects[parsed.destination] or {}
-    self.redirects[parsed.destination] = waiting
-    if not candidate.redirection then
-        candidate.redirection = { candidate = candidate, sa = candidate.sa, port = parsed.destination_port }
-        waiting[#waiting + 1] = candidate.redirection
-    end
-    candidate.redirection.time = parsed.time
-end
-
--- Note that a request with the same SPI has continued a redirected IKE SA.
-local function remove_redirected(self, candidate, parsed)
-    local waiting = candidate.redirection and self.redirects[parsed.source] or {}
-    for index = #waiting, 1, -1 do
-        if waiting[index] == candidate.redirection then
-            table.remove(waiting, index)
+    local earlier = candidate.redirection
+    if earlier and earlier.is_waiting then
+        earlier.time = parsed.time
+    elseif not earlier or earlier.gateway ~= parsed.source then
+        candidate.redirection = {
+            candidate = candidate,
+            sa = candidate.sa,
+            gateway = parsed.source,
+            time = parsed.time,
+            is_waiting = true, -- no request has continued it
+        }
+        for _, key in ipairs({ format_endpoint(parsed.destination, parsed.destination_port), parsed.destination }) do
+            local queue = self.redirects[key] or { first = 1 }
+            self.redirects[key] = queue
+            queue[#queue + 1] = candidate.redirection
         end
     end
 end
@@ -245,14 +248,13 @@ local function associate_request(self, group, parsed, endpoint, address)
         if replayed then
             replayed.replayed_by = candidate
         end
-        -- a REDIRECT to another gateway continues the handshake
-        local waits = self.redirects[parsed.source] and #self.redirects[parsed.source] > 0
-        local redirected = waits and read_notifies(parsed.data)[REDIRECTED_FROM] and take_redirected(self, parsed)
-        if redirected then
+        local redirected = find_redirected(self, parsed)
+        if redirected and read_notifies(parsed.data)[REDIRECTED_FROM] then
             candidate.sa, redirected.candidate.continued_by_other = redirected.sa, true
+            redirected.is_waiting = false
         end
-    elseif not known then
-        remove_redirected(self, candidate, parsed)
+    elseif not known and candidate.redirection then
+        candidate.redirection.is_waiting = false -- a request with the same SPI continues it
     end
     if not known then
         message_table.set(group.by_digest, parsed.digest, candidate)

@@ -160,8 +160,7 @@ local function lack_ip_fragments(responses)
 end
 
 -- Whether an exchange of the set-up has no response that the initiator can have received: it repeated the request later
--- than any round trip, or all transmissions of the response together lack fragments, or each lacks IP
--- fragments.
+-- than any round trip, or all transmissions of the response together lack fragments, or each lacks IP fragments.
 local function is_unreceived(exchange)
     if not exchange.sets_up or #exchange.requests == 0 or #exchange.responses == 0 then
         return false

@@ -1,4 +1,4 @@
---[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Statistics. ]]
+--[[ Statistics as text, for `tshark -z ikex,NAME` and the windows under Statistics. ]]
 local compat = require("ikex.compat")
 local describe = require("ikex.diagnosis.describe")
 local diagnose = require("ikex.diagnosis.diagnose")
@@ -226,7 +226,7 @@ function statistics.exchanges(capture)
     return table.concat(lines, "\n") .. "\n"
 end
 
--- Every statistic needs the whole capture, and a handshake.
+-- Every statistic reads the whole capture first, and says so if there is no handshake.
 for name, make_text in pairs(statistics) do
     statistics[name] = function(capture, ...)
         capture:finish()

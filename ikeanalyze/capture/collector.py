@@ -16,6 +16,7 @@ from ikeanalyze.capture.arrays import (
     UInt8Array,
     UInt32Array,
     UInt64Array,
+    find_rows,
     rank_by_appearance,
     read_uint16_be,
 )
@@ -87,7 +88,7 @@ def share_digests(
         return
     datagram, digest = columns["datagram"], columns["digest"]
     missing = np.isin(datagram, np.fromiter(incomplete, np.uint32))
-    rows = np.flatnonzero(np.isin(columns["spi_i"], columns["spi_i"][missing]))
+    rows = find_rows(np.isin(columns["spi_i"], columns["spi_i"][missing]))
     headers = list(zip(*(columns[name][rows].tolist() for name in HEADER_COLUMNS), strict=True))
     # complete datagrams first, then the longest: each datagram is compared with the datagrams before it
     seen: dict[tuple[int, ...], list[int]] = {}
@@ -106,7 +107,7 @@ def share_digests(
             if same is not None:
                 replaced[number] = replaced.get(same, digest[first[same]])
         earlier.append(number)
-    for row in np.flatnonzero(missing).tolist():
+    for row in find_rows(missing).tolist():
         number = int(datagram[row])
         if number in replaced:
             digest[row] = replaced[number]
@@ -290,7 +291,7 @@ class FrameCollector:
             _set_inner_categories(category, packets.row, found)
         for packet in malformed:
             self._warn(self._number(int(packets.row[packet.packet])), packet.reason)
-        tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
+        tcp = find_rows(packets.protocol == PROTOCOL_TCP)
         if len(tcp):
             self._add_segments(batch, packets.select(tcp), category)
         for messages in message_batches:
@@ -482,6 +483,7 @@ class FrameCollector:
                 "datagram": datagrams,
                 **messages.header,
             },
+            take=True,
         )
 
     def _digests(self, buffer: UInt8Array, messages: ClassifiedMessages, datagrams: UInt32Array) -> UInt64Array:
@@ -544,7 +546,7 @@ class FrameCollector:
                 packets = packets.select(~packets.fragmented)
             depth += 1
         category[truncated] = PacketCategory.MALFORMED
-        for index in np.flatnonzero(truncated).tolist():
+        for index in find_rows(truncated).tolist():
             self._warn(datagrams[index].fragments[0].number, "IPv6 header is truncated or invalid")
         for datagram, number in zip(datagrams, category.tolist(), strict=True):
             datagram.category = number
@@ -603,7 +605,7 @@ class FrameCollector:
         selected = (np.isin(source, ports) | np.isin(destination, ports)) & (packets.end - packets.at >= 4)
         view = batch.buffer.data
         self.has_open_fragments |= bool(selected.any())
-        for index in np.flatnonzero(selected).tolist():
+        for index in find_rows(selected).tolist():
             row = int(packets.row[index])
             category[row] = PacketCategory.PENDING
             segment = make_segment(batch, packets, index, self._number(row))

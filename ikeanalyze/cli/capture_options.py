@@ -142,13 +142,17 @@ def select_handshake(analysis: "Analysis", number: int) -> "Analysis":
 def describe_missing_handshakes(result: "Analysis") -> str:
     """The message for captures without handshakes, with possible causes."""
     if not any(capture.packets for capture in result.captures):
-        damaged = any(capture.damaged for capture in result.captures)
-        return f"no handshake found: {'no packet can be read, see the warnings' if damaged else 'there are no packets'}"
-    texts = [warning.message for warning in result.warnings]
+        if any(capture.damaged for capture in result.captures):
+            return "no handshake found: no packet can be read, see the warnings"
+        whose = "the capture has" if len(result.captures) == 1 else "the captures have"
+        return f"no handshake found: {whose} no packets"
+    captures_with_warnings = {warning.capture for warning in result.warnings}
+    # packets that cannot be read, or whose headers were truncated, are malformed or counted as other
+    unread = [capture for capture in result.captures if capture.accounting["malformed"] or capture.accounting["other"]]
     causes = ""
-    if any("cannot be read" in text or "is not decoded" in text for text in texts):
+    if any(capture.path in captures_with_warnings for capture in unread):
         causes += "It may be in the packets that cannot be read, see the warnings. "
-    if any("by the snapshot length" in text for text in texts):
+    if any(capture.snaplen_truncated for capture in unread):
         causes += "Packets were truncated when they were captured: capture whole ones (tcpdump -s 0). "
     if any(capture.accounting["esp"] and not capture.accounting["ike"] for capture in result.captures):
         causes += "There is ESP, whose handshake may have been before the capture began. "

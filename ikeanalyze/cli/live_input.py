@@ -40,6 +40,8 @@ def open_descriptor(path: str) -> Iterator[int]:
     """Open a file or pipe. Raises `CommandError` if it cannot be opened."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise CommandError(f"{path}: no such file") from None
     except OSError as error:
         raise CommandError(f"{path}: cannot be opened: {error.strerror}") from None
     try:

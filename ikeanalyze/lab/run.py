@@ -479,7 +479,7 @@ def _start(sandbox: NetnsSandbox, case: ScenarioCase, hosts: _CaseHosts, server:
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
-    """Return the stack of each side, and the AAA server if the case has one. Sides over SSH are not looked at.
+    """Return the stack of each side, and the AAA server if the case has one. Sides over SSH are not checked.
 
     Raises:
         LabError: a stack is not available, or does not support the case.
@@ -492,19 +492,15 @@ def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack],
 
 
 def check_case(case: ScenarioCase) -> None:
-    """Check that this machine has what a case needs. Sides over SSH are not looked at.
+    """Check that this machine has what a case needs. Sides over SSH are not checked.
 
     Raises:
-        LabError: it has not.
+        LabError: something is missing, or a stack does not support the case.
     """
     find_required_stacks(case)
     if not case.uses_ssh:
-        for name in _list_links(case):
+        for name in case.link_names:
             emulation.check_losses(case.link(name), drops_at_receiver=machine.has_ingress_drop())
-
-
-def _list_links(case: ScenarioCase) -> tuple[str, ...]:
-    return ("link", "aaa_link") if case.eap else ("link",)
 
 
 def _find_aaa_server(case: ScenarioCase) -> DaemonStack:

@@ -307,8 +307,13 @@ class ScenarioCase:
         """The settings of the initiator or the responder."""
         return self.settings.initiator if role == "initiator" else self.settings.responder
 
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """The links between the hosts of the case: "link", and with an AAA server "aaa_link"."""
+        return ("link", "aaa_link") if self.eap else ("link",)
+
     def link(self, name: str) -> LinkConditions:
-        """The conditions of "link" or "aaa_link"."""
+        """The conditions of one of `link_names`."""
         return self.settings.link if name == "link" else self.settings.aaa_link
 
     def proposals(self, side: str) -> str:
@@ -539,7 +544,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
         yield f"initiator.auth = {AKA} needs initiator.stack = {OWN_STACK}: Debian's strongSwan has no USIM"
     for role in ROLES:
         if case.side(role).certificate != "valid" and case.side(role).auth not in (*CERTIFICATES, "eap-tls"):
-            yield f"{role}.certificate needs certificates, and {case.side(role).auth} has none"
+            yield f"{role}.certificate needs certificates, but {role}.auth = {case.side(role).auth} uses none"
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret needs a secret, and {auth} has none"
 
@@ -549,7 +554,7 @@ def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
     settings = case.settings
     if settings.keep:
         if settings.then:
-            yield "keep is not possible with steps in then, which do not choose between IKE SAs"
+            yield "keep is not possible with then: a step does not say which of several IKE SAs it is for"
         if settings.ike.version == 1:
             yield "keep needs ike.version = 2"
         for role in ROLES:
@@ -563,7 +568,7 @@ def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.initiators == 1:
         return
     if settings.then:
-        yield "initiators is not possible with steps in then, which do not choose between IKE SAs"
+        yield "initiators is not possible with then: a step does not say which of several IKE SAs it is for"
     if settings.retry != "never":
         yield "initiators needs retry = never"
     if settings.initiator.start != "command":

@@ -20,12 +20,11 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL
 from ikeanalyze.capture.frames import FrameStorage
-from ikeanalyze.capture.protocol_numbers import PHASE1_EXCHANGES
+from ikeanalyze.capture.protocol_numbers import INIT_EXCHANGES, PHASE1_EXCHANGES
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.dataset.buckets.frame_buckets import find_redirected_spis
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE
-from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 #: The key of all RADIUS frames.
 RADIUS_KEY: Final = np.uint64(0)
@@ -353,9 +352,7 @@ def _copy_messages(
 def _begin_handshakes(rows: Columns) -> BoolArray:
     """Which frames are of a request that begins a handshake: IKE_SA_INIT, or phase 1 of IKEv1. (n,)"""
     exchange = rows["exchange_type"]
-    init = (rows["protocol"] == Protocol.IKEV2) & np.isin(
-        exchange, (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
-    )
+    init = (rows["protocol"] == Protocol.IKEV2) & np.isin(exchange, INIT_EXCHANGES)
     init &= (rows["flags"] & FLAG_RESPONSE) == 0
     phase1 = (rows["protocol"] == Protocol.IKEV1) & np.isin(exchange, PHASE1_EXCHANGES)
     return np.asarray((init | phase1) & (rows["spi_r"] == 0))

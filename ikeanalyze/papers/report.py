@@ -67,7 +67,7 @@ class EvaluatedClaim:
 
     @property
     def is_within_chance(self) -> bool:
-        """Whether the verdict is the expected one, or an interval of another width leads from one to the other."""
+        """Whether the verdict is the expected one, or differs from it by chance (see `can_differ_by_chance`)."""
         return can_differ_by_chance(self.claim, self.judgement.verdict, self.claim.expect)
 
 

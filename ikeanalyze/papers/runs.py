@@ -30,7 +30,7 @@ class ComparedQuantity:
     verdicts: tuple[Verdict, Verdict] | None  # None: it is not a claim
 
     @property
-    def has_other_verdict(self) -> bool:
+    def has_changed_verdict(self) -> bool:
         """Whether the verdicts differ by more than chance."""
         if self.verdicts is None or not isinstance(self.quantity, Claim):
             return False

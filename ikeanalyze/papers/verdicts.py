@@ -35,15 +35,16 @@ def judge(claim: Claim, ours: Estimate | None) -> Judgement:
 
 
 def can_differ_by_chance(claim: Claim, first: Verdict, second: Verdict) -> bool:
-    """Whether two runs may have these verdicts because their intervals have other widths, or are near to a limit.
+    """Whether chance explains these verdicts of two runs.
 
-    A quantity with a spread that is within the tolerance is `reproduced` if the interval is wide enough.
+    `undecided` depends on the width of an interval. So does whether a ratio within the tolerance is `reproduced`.
     """
     verdicts = {first, second}
-    if Verdict.NOT_MEASURABLE in verdicts:
-        return first is second
-    close = claim.kind == "ratio" and verdicts == {Verdict.REPRODUCED, Verdict.WITHIN}
-    return first is second or Verdict.UNDECIDED in verdicts or close
+    if first is second:
+        return True
+    if Verdict.NOT_MEASURABLE in verdicts:  # data are missing
+        return False
+    return Verdict.UNDECIDED in verdicts or (claim.kind == "ratio" and verdicts == {Verdict.REPRODUCED, Verdict.WITHIN})
 
 
 def _judge_side(claim: Claim, limit: float, ours: Estimate) -> Verdict:

@@ -17,11 +17,10 @@ from ikeanalyze.wire.hip.packet import check_hip_packet, parse_hip
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payload
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payload
-from ikeanalyze.wire.payload_chain import PayloadChain, parse_message_chain
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, PayloadChain, parse_message_chain
 from ikeanalyze.wire.radius import parse_radius
 
 _NOT_FOUND: Final = make_line("  its bytes are no longer found in the capture", SPECIAL, 2)
-_HEADER: Final = 4  # bytes of a payload's generic header
 _MAX_FRAMES: Final = 12
 
 
@@ -112,7 +111,11 @@ def _inspect_chain(
     if ikev1_exchange is not None:
         for payload in chain.payloads:
             facts = list(list_ikev1_facts(payload, ikev1_exchange))
-            views.append(PayloadView(payload.type, describe_ikev1_payload(payload), len(payload.body) + _HEADER, facts))
+            views.append(
+                PayloadView(
+                    payload.type, describe_ikev1_payload(payload), len(payload.body) + PAYLOAD_HEADER.size, facts
+                )
+            )
         return views, [] if chain.error is None else [f"payloads: {chain.error}"]
     inspected = check_payload_chain(chain, response=response)
     for checked in inspected.payloads:
@@ -121,7 +124,7 @@ def _inspect_chain(
         kind = payload.type, getattr(body, "type", None) if name.startswith("N(") else None
         critical = [("critical", "yes")] if payload.critical else []
         facts = critical + list(list_payload_facts(body))
-        views.append(PayloadView(kind, name, len(payload.body) + _HEADER, facts, checked.findings))
+        views.append(PayloadView(kind, name, len(payload.body) + PAYLOAD_HEADER.size, facts, checked.findings))
     of_payloads = {finding for checked in inspected.payloads for finding in checked.findings}
     return views, [finding for finding in inspected.findings if finding not in of_payloads]
 
@@ -142,7 +145,12 @@ def _inspect_hip(message: MessageDetails) -> tuple[list[PayloadView], list[str]]
     if packet is None:
         return [], []
     views = [
-        PayloadView(item.type, item.describe(), item.bytes + _HEADER, [("critical", "yes" if item.critical else "no")])
+        PayloadView(
+            item.type,
+            item.describe(),
+            item.bytes + PAYLOAD_HEADER.size,
+            [("critical", "yes" if item.critical else "no")],
+        )
         for item in packet.parameters
     ]
     return views, check_hip_packet(packet)

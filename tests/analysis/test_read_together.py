@@ -18,10 +18,9 @@ from ikeanalyze.analysis.result import Analysis
 from tests.analysis.analyse_captures import obey
 from tests.analysis.encrypted_handshakes import Sa, table
 from tests.analysis.exchanges.test_radius import Login
-from tests.analysis.messages.test_association_redirects import redirected
 from tests.analysis.recorded_captures import followup_keys, xauth_keys
 from tests.analysis.test_read import FEW, random_trace
-from tests.craft import MS, SECOND, Handshake, Trace, pcap
+from tests.craft import MS, SECOND, Handshake, Trace, pcap, redirected
 from tests.paths import CAPTURES
 
 TABLES = ("frames", "messages", "exchanges", "handshakes")
@@ -177,7 +176,7 @@ def test_radius_of_one_capture_is_not_for_a_handshake_of_another(tmp_path):
 
 
 def test_a_redirect_is_followed_in_its_own_capture(tmp_path):
-    _, _, messages = redirected(same_spi=False)
+    _, _, messages = redirected()
     captures = []
     for some in (messages[:2], messages[2:]):
         captures.append(Trace())

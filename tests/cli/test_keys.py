@@ -119,7 +119,7 @@ def test_keys_that_wireshark_has_no_room_for_are_reported_once_for_each_reason(r
     done = run("keys", str(CAPTURES / "loss20-classic.keys.json"), "--to", "wireshark", "-o", str(tmp_path / "x"))
     lines = [line for line in done.stderr.splitlines() if "not in Wireshark's table" in line]
     assert len(lines) == 1
-    assert lines[0].endswith("(the same applies to 24 more keys of this file)")
+    assert lines[0].endswith("(also 24 more keys of this file)")
 
 
 def test_the_list_is_written_to_a_file(run, tmp_path):

@@ -73,6 +73,18 @@ def test_a_scenario_that_cannot_be_run_is_one_line_with_file_and_key(tmp_path, n
     assert not (tmp_path / "out").exists()
 
 
+def test_doctor_names_each_case_that_cannot_be_run(tmp_path):
+    path = tmp_path / "old.toml"
+    path.write_text('[ike]\nversion = 1\n[responder]\nstack = ["libreswan", "openiked"]\n')
+    done = run("doctor", str(path))
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if ": the lab lacks " not in line]  # such as root
+    assert lines == [
+        f"ikeanalyze: {path}: old_responder-stack-libreswan: responder.stack = libreswan needs ike.version = 2 in the lab",
+        f"ikeanalyze: {path}: old_responder-stack-openiked: responder.stack = openiked needs ike.version = 2: it has no IKEv1",
+    ]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_full_standard_output_is_one_line():
     with open("/dev/full", "w") as full:

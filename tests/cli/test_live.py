@@ -107,6 +107,7 @@ def test_a_reader_that_is_gone_ends_it():
         (("-i", "lo", "-"), "name an interface with -i, or a CAPTURE"),
         (("-", "--capture-filter", "udp"), "only with -i"),
         (("-", "--timeout", "5"), "less than --settle"),
+        (("lo",), "lo is an interface: use -i lo"),
     ],
 )
 def test_wrong_usage(arguments, text):
@@ -119,3 +120,9 @@ def test_an_input_that_is_not_a_capture():
     done = run("-", data=b"no capture at all, but text")
     assert (done.returncode, done.stdout) == (1, b"")
     assert "not a pcap or pcapng file" in done.stderr.decode()
+
+
+def test_a_file_that_does_not_exist():
+    done = run("absent.pcap")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == "ikeanalyze: absent.pcap: no such file\n"

@@ -218,7 +218,7 @@ def test_a_capture_without_packets_needs_no_other_port(run, tmp_path):
     path = tmp_path / "header.pcap"
     path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes()[:24])
     done = run("report", str(path))
-    assert (done.exit_code, done.stderr) == (0, "ikeanalyze: no handshake found: there are no packets\n")
+    assert (done.exit_code, done.stderr) == (0, "ikeanalyze: no handshake found: the capture has no packets\n")
 
 
 def test_a_damaged_first_packet_is_not_a_capture_without_packets(run, tmp_path):

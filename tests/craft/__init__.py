@@ -7,7 +7,7 @@ would test nothing.
 """
 
 from . import eap, ike, ikev1, ip, link, pcapng_file, radius, transport
-from .handshake import Handshake, Message
+from .handshake import Handshake, Message, redirected
 from .ip import ip_fragments, ipv4, ipv6
 from .packet import MS, SECOND, Packet
 from .pcap_file import pcap
@@ -35,6 +35,7 @@ __all__ = [
     "pcapng",
     "pcapng_file",
     "radius",
+    "redirected",
     "tcp",
     "tcp_packet",
     "transport",

@@ -289,3 +289,33 @@ class Handshake:
         for fragments in intermediate:
             result += self.intermediate(fragments=fragments)
         return result + (self.auth(fragments=auth) if eap is None else self.eap(eap))
+
+
+def redirected(
+    seed: int = 1,
+    *,
+    same_spi: bool = False,
+    nat_ports: tuple[int, int] | None = None,
+    next_nat_ports: tuple[int, int] | None = None,
+) -> tuple[Handshake, Handshake, list[Message]]:
+    """A handshake that one gateway redirects to another (RFC 5685, section 3), the one there, and their messages.
+
+    Two messages are at the first gateway, 192.0.2.2, and four at the second one, 192.0.2.9. `nat_ports`: those that a
+    NAT gave the initiator at both gateways, unless `next_nat_ports` are those at the second one.
+    """
+    old, new = "192.0.2.2", "192.0.2.9"
+    ipv4, nat = 1, nat_ports is not None
+    notifies = [ike.notify(ike.REDIRECT_SUPPORTED)]
+    ports = nat_ports or (0, 0)
+    first = Handshake(seed, responder=old, notifies=notifies, nat=nat, nat_ports=ports)
+    request = first.init()[0]
+    first.moved = False
+    gateway = bytes([ipv4, 4, *map(int, new.split("."))]) + bytes(32)  # with the nonce of the request
+    refusal = first.clear(
+        ike.IKE_SA_INIT, [ike.notify(ike.REDIRECT, gateway)], from_initiator=False, response=True, spi_r=bytes(8)
+    )
+    notifies = [ike.notify(ike.REDIRECTED_FROM, bytes([ipv4, 4, *map(int, old.split("."))]))]
+    second = Handshake(100 + seed, responder=new, notifies=notifies, nat=nat, nat_ports=next_nat_ports or ports)
+    if same_spi:
+        second.spi_i = first.spi_i
+    return first, second, [request, refusal, *second.setup()]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from random import Random
 
-from tests.craft import hip, ikev1, pcapng_file, radius, transport
+from tests.craft import hip, ike, ikev1, pcapng_file, radius, transport
 from tests.craft.eap import eap
 from tests.floods.packets import (
     CREATE_CHILD_SA,
@@ -212,6 +212,29 @@ def cookie_rounds(n: int) -> bytes:
 @flood(3_000)
 def invalid_ke_rounds(n: int) -> bytes:
     return _rounds(n, INVALID_KE_PAYLOAD, lambda place: (place % 60_000).to_bytes(2))
+
+
+@flood(15_000)
+def redirects_behind_one_nat(n: int) -> bytes:
+    """A gateway redirects many initiators, of which those that were redirected last continue first, from other ports.
+
+    A third of the packets each: requests, responses with REDIRECT, and requests at the other gateway.
+    """
+    count, other = n // 3, bytes([192, 0, 2, 3])
+    first, redirect = ike.chain([ike.notify(ike.REDIRECT, b"\1\4" + other)])
+    next_first, come_from = ike.chain([ike.notify(ike.REDIRECTED_FROM, b"\1\4" + RESPONDER), (ike.NONCE, bytes(32))])
+
+    def packets() -> Iterator[bytes]:
+        for spi in range(1, count + 1):
+            port = 1024 + spi % 30_000
+            yield ipv4(udp(message(spi_i=spi), sport=port))
+            body = message(spi_i=spi, flags=RESPONSE, body=redirect, first=first)
+            yield ipv4(udp(body, port, sport=500), source=RESPONDER, destination=INITIATOR)
+        for spi in range(count, 0, -1):
+            follower = message(spi_i=spi + count, body=come_from, first=next_first)
+            yield ipv4(udp(follower, sport=31_024 + spi % 30_000), destination=other)
+
+    return capture(packets())
 
 
 # ---- fragments

@@ -10,8 +10,7 @@ from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.live import engine as engine_module
 from ikeanalyze.live.engine import LiveEngine
 from ikeanalyze.live.rules import EndingRules
-from tests.analysis.messages.test_association_redirects import redirected
-from tests.craft import MS, SECOND, Handshake, Trace, pcap, radius
+from tests.craft import MS, SECOND, Handshake, Trace, pcap, radius, redirected
 from tests.live.live_records import RULES, read_live, read_report, without_id
 from tests.paths import DATA
 
@@ -136,7 +135,7 @@ def test_handshakes_end_when_the_clock_is_set_back(trace, tmp_path):
 @pytest.mark.parametrize("same_spi", [False, True])
 def test_a_redirect_connects_two_ike_sas(trace, read, tmp_path, same_spi):
     """Another handshake of the same initiator has nothing to do with it."""
-    _, second, messages = redirected(same_spi)
+    _, second, messages = redirected(same_spi=same_spi)
     trace.play(messages)
     trace.play(second.informational(), at=40 * SECOND)
     trace.play(Handshake(50).setup(), at=2 * SECOND)

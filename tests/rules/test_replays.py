@@ -3,8 +3,7 @@
 import pytest
 
 import ikeanalyze
-from tests.analysis.messages.test_association_redirects import redirected
-from tests.craft import SECOND, Handshake, Trace, ike
+from tests.craft import SECOND, Handshake, Trace, ike, redirected
 from tests.dissectors.run_plugin import fields
 
 HOUR = 3600 * SECOND
@@ -76,7 +75,7 @@ def replay_what_a_redirect_ended():
     retransmission.
     """
     trace = Trace()
-    _, _, messages = redirected(same_spi=False)
+    _, _, messages = redirected()
     trace.play(messages)
     trace.repeat(trace.packets[:2], HOUR)
     return trace, [1] * 8

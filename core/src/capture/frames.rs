@@ -338,7 +338,8 @@ fn classify(frame: &[u8], length: usize, link: Link, tables: &Tables) -> Option<
         }
         PROTOCOL_ICMP => classify_icmp(frame, ip, &ICMP_ERRORS),
         PROTOCOL_ICMPV6 => classify_icmp(frame, ip, &ICMPV6_ERRORS),
-        PROTOCOL_HAND_BACK => None,
+        // a packet is counted as IKE only with its message
+        PROTOCOL_HAND_BACK | IKE => None,
         category => Some(Verdict::Category(category)),
     }
 }

@@ -110,7 +110,6 @@ end
 
 --- How many handshakes have each diagnosis, the diagnosis of the capture, and those of its handshakes.
 function describe.all(capture)
-    capture:finish()
     local codes, counts = count_codes(capture)
     local lines = { "IKE diagnosis: what stopped handshakes or made them slow" }
     for _, code in ipairs(codes) do

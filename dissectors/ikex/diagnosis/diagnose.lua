@@ -25,9 +25,9 @@ local EXCLUDED = {
     unreliable = { stopped = true, disconnected = true, slowed = true, weakened = true },
     stopped = { disconnected = true },
 }
--- Handshakes of a single exchange that are diagnosed, answered and unanswered ones: a flood has many more. Of all of
--- them, fewer are diagnosed if nothing but their expert info may be needed.
-local MAX_DIAGNOSED, MOST_WITH_EXPERT = 10000, 1000
+-- Numbers of handshakes with a single exchange that are diagnosed: of each kind (answered, unanswered), because a flood
+-- has many more; and of both kinds, if only expert infos need the diagnosis.
+local MAX_DIAGNOSED, MAX_WITH_EXPERT_INFO = 10000, 1000
 
 -- Whether the messages of a pair, sent several times, leave no doubt: few retransmissions, and a whole response.
 local function is_plain(requests, responses)
@@ -198,7 +198,7 @@ function diagnose.for_expert_info(capture, sa)
     local list = known.by_sa[sa]
     if list then
         return list
-    elseif #sa.list == 1 and known.answered + known.unanswered >= MOST_WITH_EXPERT then
+    elseif #sa.list == 1 and known.answered + known.unanswered >= MAX_WITH_EXPERT_INFO then
         return NONE
     end
     return diagnose.of_sa(capture, sa)

@@ -1,6 +1,6 @@
 --[[ Rules of the diagnosis: patterns of packets, from the most to the least specific one. See the module `rules`. ]]
--- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so a path MTU does not
--- explain the loss of smaller ones.
+-- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so a path MTU does not explain the loss of smaller
+-- ones.
 local SMALL_BYTES = 600
 -- Requests with COOKIE in the response: one is normal, and another one after INVALID_KE_PAYLOAD.
 local MANY_ROUND_TRIPS = 3
@@ -128,8 +128,8 @@ return {
         when = function(f)
             return is_not_received(f) and f.response_missing ~= nil and f.responses > 1
         end,
-        sentence = "The {last_type} response never became complete: {response_missing} is in none of its {responses:,} "
-            .. "transmissions, although the rest is.",
+        sentence = "The {last_type} response never became complete: none of its {responses:,} transmissions has "
+            .. "{response_missing}.",
         remedy = "Something between the responder and the capture point drops this packet each time: a firewall or "
             .. "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller "
             .. "fragment size.",
@@ -140,8 +140,8 @@ return {
         when = function(f)
             return has_no_response(f) and f.request_missing ~= nil and f.again > 0
         end,
-        sentence = "The {last_type} request never became complete: {request_missing} is in none of its transmissions, "
-            .. "although the rest is, which was sent {sent}.",
+        sentence = "The {last_type} request, which was sent {sent}, never became complete: no transmission has "
+            .. "{request_missing}.",
         remedy = "Something between the initiator and the capture point drops this packet each time: a firewall or "
             .. "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller "
             .. "fragment size.",

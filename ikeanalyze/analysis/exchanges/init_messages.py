@@ -31,7 +31,7 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import strip_capture_numbers
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
@@ -42,9 +42,6 @@ _VARYING_NOTIFIES: Final = frozenset(
 )
 #: Messages of one length are compared with at most this many forms; those that fit none are parsed one by one.
 _MAX_FORMS: Final = 64
-# plain numbers: numpy compares them faster than members of an enum
-_IKE_SA_INIT: Final = int(ExchangeType.IKE_SA_INIT)
-_IKE_SESSION_RESUME: Final = int(ExchangeType.IKE_SESSION_RESUME)
 #: Number of messages compared at once, so small that their bytes stay in the processor's cache.
 _BATCH: Final = 2048
 
@@ -283,8 +280,7 @@ class InitReader:
         Those of a length that already has the most forms are not.
         """
         columns, rows = messages.columns, messages.rows
-        exchange_type = columns["exchange_type"][rows]
-        init = (exchange_type == _IKE_SA_INIT) | (exchange_type == _IKE_SESSION_RESUME)
+        init = np.isin(columns["exchange_type"][rows], INIT_EXCHANGES)
         init &= columns["protocol"][rows] == Protocol.IKEV2
         book = b"".join(messages.ipv6)
         form = np.full(len(rows), -1, np.int64)

@@ -42,7 +42,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64A
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 #: Notifies by which a responder asks for another IKE_SA_INIT request.
@@ -166,9 +166,7 @@ def is_init(datagrams: Datagrams) -> BoolArray:
 
 def is_ikev2_init(datagrams: Datagrams) -> BoolArray:
     """Whether the exchange type of each datagram is IKE_SA_INIT or IKE_SESSION_RESUME."""
-    result: BoolArray = datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)
-    result |= datagrams.exchange_type == int(ExchangeType.IKE_SESSION_RESUME)
-    return result
+    return np.isin(datagrams.exchange_type, INIT_EXCHANGES)
 
 
 def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
@@ -379,45 +377,88 @@ def _find_latest_replay(candidate: _IkeSaCandidate) -> _IkeSaCandidate:
 _MAX_REDIRECT_NS: Final = 60_000_000_000
 
 
+class _RedirectedHandshake(Struct):
+    """A handshake that a gateway ended with a REDIRECT."""
+
+    handshake: int
+    gateway: int  # address code
+    time_ns: int  # of the last REDIRECT
+    is_waiting: bool = True  # no request has continued it
+
+
+class _RedirectQueue:
+    """The redirected handshakes that wait for a request at another gateway, in order of their first REDIRECT."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, _RedirectedHandshake] = {}  # by number of the handshake
+        self._by_endpoint: dict[Endpoint, deque[_RedirectedHandshake]] = {}  # of the initiator
+        self._by_address: dict[int, deque[_RedirectedHandshake]] = {}  # of the initiator
+
+    def add(self, handshake: int, gateway: int, endpoint: Endpoint, time_ns: int) -> None:
+        """Add a handshake, unless a request has continued it after a REDIRECT of the same gateway."""
+        earlier = self._latest.get(handshake)
+        if earlier is not None and earlier.is_waiting:
+            earlier.time_ns = time_ns
+        elif earlier is None or earlier.gateway != gateway:
+            redirected = self._latest[handshake] = _RedirectedHandshake(handshake, gateway, time_ns)
+            self._by_endpoint.setdefault(endpoint, deque()).append(redirected)
+            self._by_address.setdefault(endpoint >> 16, deque()).append(redirected)
+
+    def remove(self, handshake: int) -> None:
+        """A request of the handshake itself, with the same SPI, continues it."""
+        if handshake in self._latest:
+            self._latest[handshake].is_waiting = False
+
+    def find(self, endpoint: Endpoint, time_ns: int) -> _RedirectedHandshake | None:
+        """The handshake that a request from this endpoint continues if it has REDIRECTED_FROM."""
+        for waiting in (self._by_endpoint.get(endpoint, deque()), self._by_address.get(endpoint >> 16, deque())):
+            while waiting:
+                redirected = waiting[0]
+                if redirected.is_waiting and time_ns - redirected.time_ns <= _MAX_REDIRECT_NS:
+                    return redirected
+                redirected.is_waiting = False
+                waiting.popleft()
+        return None
+
+
 def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
     """Merge each handshake that a REDIRECT ended with the one at the new gateway.
 
-    If several initiators behind one NAT are redirected, their ports tell their requests apart, or else their order.
+    A handshake that begins with a request with REDIRECTED_FROM continues one that was redirected at most a minute
+    before: if several initiators behind one NAT were redirected, the one with the same port, or else the first one.
     """
     init = (datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~datagrams.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
-    answers = np.flatnonzero(init & datagrams.is_response & (datagrams.next_payload == int(PayloadType.NOTIFY)))
-    redirects = [row for row in answers.tolist() if _has_notify(clear, datagrams, row, NotifyType.REDIRECT)]
+    responses = np.flatnonzero(init & datagrams.is_response & (datagrams.next_payload == int(PayloadType.NOTIFY)))
+    redirects = [row for row in responses.tolist() if _has_notify(clear, datagrams, row, NotifyType.REDIRECT)]
     if not redirects:
         return association
-    label = np.arange(association.count)
-    requests = np.array(
-        [
-            row
-            for row in np.flatnonzero(init & ~datagrams.is_response).tolist()
-            if _has_notify(clear, datagrams, row, NotifyType.REDIRECTED_FROM)
-        ],
-        np.int64,
+    redirected_hosts = np.unique(datagrams.destination[redirects])
+    requests = np.flatnonzero(init & ~datagrams.is_response & np.isin(datagrams.source, redirected_hosts))
+    rows = np.union1d(requests, redirects)
+    is_request = ~datagrams.is_response[rows]
+    columns = (
+        *(rows, is_request, association.handshake[rows], _endpoints(datagrams, is_request, rows)),
+        *(datagrams.source[rows], datagrams.first_ns[rows], datagrams.digest[rows]),
     )
-    followed: set[int] = set()  # redirected handshakes
-    continuing: set[int] = set()  # those at the new gateways
-    for row in redirects:
-        ours = int(association.handshake[row])
-        if ours in followed:
-            continue
-        wait = datagrams.first_ns[requests] - datagrams.first_ns[row]
-        later = requests[(wait >= 0) & (wait <= _MAX_REDIRECT_NS)]
-        later = later[datagrams.source[later] == datagrams.destination[row]]
-        if (association.handshake[later] == ours).any():
-            continue  # with the same SPI
-        is_other_port = datagrams.source_port[later] != datagrams.destination_port[row]
-        for other in later[np.argsort(is_other_port, kind="stable")].tolist():
-            theirs = int(association.handshake[other])
-            if theirs not in continuing:
-                label[label == label[theirs]] = label[ours]
-                followed.add(ours)
-                continuing.add(theirs)
-                break
+    label = np.arange(association.count)
+    first_rows = association.find_first_rows()
+    queue = _RedirectQueue()
+    bodies: set[tuple[int, int]] = set()  # of requests: handshake and digest
+    for row, asks, handshake, endpoint, sender, time_ns, digest in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        if not asks:
+            queue.add(handshake, sender, endpoint, time_ns)
+        elif row == first_rows[handshake]:
+            redirected = queue.find(endpoint, time_ns)
+            if redirected is not None and _has_notify(clear, datagrams, row, NotifyType.REDIRECTED_FROM):
+                label[handshake] = label[redirected.handshake]
+                redirected.is_waiting = False
+        elif (handshake, digest) not in bodies:
+            queue.remove(handshake)
+        if asks:
+            bodies.add((handshake, digest))
     # merged handshakes keep the number of the first; the others are renumbered
     labels, renumbered = np.unique(label, return_inverse=True)
     return SaAssociation(renumbered.astype(np.int32)[association.handshake], association.from_initiator, len(labels))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, read_struct_array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, find_rows, read_struct_array
 from ikeanalyze.capture.decode.ip import IpPackets
 from ikeanalyze.capture.protocol_numbers import (
     IKE_HEADER_BYTES,
@@ -60,6 +60,12 @@ _PAYLOAD: Final = np.dtype([("next", "u1"), ("flags", "u1"), ("length", ">u2"), 
 _FRAGMENT_BYTES: Final = 8
 #: Offset after them in a message whose first payload it is.
 _FRAGMENT_END: Final = IKE_HEADER_BYTES + _FRAGMENT_BYTES
+#: Whether the first payload of a message, by its type, may be a clear one before an encrypted one.
+_MAY_PRECEDE: Final = np.ones(256, np.bool_)
+_MAY_PRECEDE[[0, PAYLOAD_SK, PAYLOAD_SKF]] = False
+#: Whether messages of an exchange type are never encrypted.
+_IS_INIT: Final = np.zeros(256, np.bool_)
+_IS_INIT[list(INIT_EXCHANGES)] = True
 #: A message with more payloads before an encrypted one is hostile.
 _MAX_CLEAR_PAYLOADS: Final = 16
 
@@ -133,10 +139,10 @@ def classify_packets(
     category[protocol == PROTOCOL_ESP] = PacketCategory.ESP
     category[protocol == PROTOCOL_AH] = PacketCategory.AH
     category[(protocol == PROTOCOL_ICMP) | (protocol == PROTOCOL_ICMPV6)] = PacketCategory.ICMP
-    udp = np.flatnonzero(protocol == PROTOCOL_UDP)
+    udp = find_rows(protocol == PROTOCOL_UDP)
     if len(udp):
         classifier.classify_udp(packets, udp, ports)
-    hip = np.flatnonzero(protocol == PROTOCOL_HIP)
+    hip = find_rows(protocol == PROTOCOL_HIP)
     if len(hip):
         no_port = np.zeros(len(hip), np.uint16)
         encapsulation = np.full(len(hip), Encapsulation.IP, np.uint8)
@@ -210,10 +216,10 @@ class _DatagramClassifier:
         other = ~(on_500 | on_4500 | on_extra)
         if not other.any():
             return
-        radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
+        radius = find_rows(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
         if len(radius):
             self._classify_radius(payloads.select(radius))
-        hip = np.flatnonzero(other & ((source == PORT_HIP) | (destination == PORT_HIP)))
+        hip = find_rows(other & ((source == PORT_HIP) | (destination == PORT_HIP)))
         if len(hip):
             self._classify_hip_in_udp(payloads.select(hip), zero_word[hip])
 
@@ -239,7 +245,7 @@ class _DatagramClassifier:
         # Between the ports 500 and 4500 (because of a NAT) and on an extra port, a datagram without marker is IKE if
         # its header is plausible, and otherwise ESP.
         unmarked = plain_port.copy()
-        ambiguous = np.flatnonzero(remaining & plain_port & marker_port & ~marked)
+        ambiguous = find_rows(remaining & plain_port & marker_port & ~marked)
         if len(ambiguous):
             unmarked[ambiguous] = self._has_plausible_header(payloads.select(ambiguous))
         is_ike = remaining & (marked | unmarked)
@@ -250,7 +256,7 @@ class _DatagramClassifier:
         )
         category[packet[esp]] = PacketCategory.ESP
         category[packet[tiny]] = PacketCategory.MALFORMED
-        rows = np.flatnonzero(is_ike)
+        rows = find_rows(is_ike)
         if len(rows):
             ike = payloads.select(rows)
             ike.at += np.where(marked[rows], 4, 0)
@@ -373,7 +379,7 @@ class _DatagramClassifier:
         self._add(payloads.select(good), length, header)
 
     def _add_malformed(self, packet: Int64Array, rows: BoolArray, reason: Callable[[int], str]) -> None:
-        for index in np.flatnonzero(rows).tolist():
+        for index in find_rows(rows).tolist():
             self.malformed.append(MalformedPacket(int(packet[index]), reason(index)))
 
     def _add(
@@ -418,9 +424,9 @@ def read_ike_headers(
     fragments = np.zeros(len(at), np.uint16)
     skf = v2 & (raw["next"] == PAYLOAD_SKF) & numbered
     fragment[skf], fragments[skf] = raw["number"][skf], raw["total"][skf]
-    unencrypted = v2 & ~np.isin(raw["next"], (0, PAYLOAD_SK, PAYLOAD_SKF)) & ~np.isin(raw["exchange"], INIT_EXCHANGES)
+    unencrypted = v2 & _MAY_PRECEDE[raw["next"]] & ~_IS_INIT[raw["exchange"]]
     if unencrypted.any():
-        rows = np.flatnonzero(unencrypted)
+        rows = find_rows(unencrypted)
         until = np.minimum(end, at + raw["length"])
         later, numbers, totals = _find_later_fragments(
             buffer, at[rows] + IKE_HEADER_BYTES, until[rows], raw["next"][rows]

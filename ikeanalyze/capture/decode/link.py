@@ -16,6 +16,7 @@ from ikeanalyze.capture.arrays import (
     Int64Array,
     UInt8Array,
     UInt16Array,
+    find_rows,
     read_uint8,
     read_uint16_be,
     read_uint16_le,
@@ -170,7 +171,7 @@ def _get_families(protocol: npt.NDArray[np.integer[Any]], ipv4: int, *ipv6: int)
 def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, ethertype: UInt16Array) -> Located:
     """Skip VLAN tags, PPPoE and LLC/SNAP headers."""
     family = _get_families(ethertype, ETHERTYPE_IPV4, ETHERTYPE_IPV6)
-    rest = np.flatnonzero(family == 0)
+    rest = find_rows(family == 0)
     while len(rest):
         kind = ethertype[rest]
         tagged = rest[np.isin(kind, _VLAN_TAGS) & (inside[rest] + 4 <= end[rest])]
@@ -188,7 +189,7 @@ def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
         rest = rest[family[rest] == 0]
         if len(session):
             inside[session], family[session], ethertype[session] = _ppp_protocol(buffer, inside[session] + 6)
-    others = np.flatnonzero(family == 0)
+    others = find_rows(family == 0)
     if len(others):
         kind = ethertype[others]
         # what is left of these is truncated, or not followed by an IP packet
@@ -321,7 +322,7 @@ def _nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     inside = at + 4
     # the first attribute has few bytes, so its length shows the byte order
     big_endian = read_uint16_le(buffer, inside) > read_uint16_be(buffer, inside)
-    rest = np.flatnonzero(inside + 4 <= end)
+    rest = find_rows(inside + 4 <= end)
     payload = np.zeros(len(at), np.bool_)
     for _ in range(_MAX_ATTRIBUTES):
         place = inside[rest]
@@ -346,7 +347,7 @@ def _dispatch(buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Ar
     for link_type in sort_distinct(kind).tolist():
         decoder = _DECODERS.get(link_type)
         if decoder is not None and decoder not in (_pktap, _ppi):
-            rows = np.flatnonzero(kind == link_type)
+            rows = find_rows(kind == link_type)
             inside[rows], family[rows], following[rows] = decoder(buffer, at[rows] + size[rows], end[rows])
     return Located(inside, family, following)
 

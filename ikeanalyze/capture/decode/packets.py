@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.arrays import UInt8Array, read_uint8, sort_distinct
+from ikeanalyze.capture.arrays import UInt8Array, find_rows, read_uint8, sort_distinct
 from ikeanalyze.capture.decode.ip import (
     AddressBook,
     IpPackets,
@@ -51,7 +51,7 @@ class IpPacketFinder:
             if len(link_types) == 1:
                 row = np.arange(len(batch))
             else:
-                row = np.flatnonzero(link_type_of[batch.interface] == link_type)
+                row = find_rows(link_type_of[batch.interface] == link_type)
             at = batch.offset[row]
             end = at + batch.captured[row]
             located = locate_ip_packets(link_type, batch.buffer, at, end)
@@ -66,7 +66,7 @@ class IpPacketFinder:
                 if matches.any():
                     selected = headers if matches.all() else headers.select(matches)
                     parts.append(self._read_ip(version, batch.buffer, selected))
-            rest = np.flatnonzero(located.family == 0)
+            rest = find_rows(located.family == 0)
             if len(rest):
                 rest = rest[IS_KNOWN[located.kind[rest]] & (located.at[rest] < end[rest])]
             if len(rest):
@@ -84,7 +84,7 @@ class IpPacketFinder:
         inside = self._finder.find(buffer, packets, category)
         if inside is not None and len(inside):
             parts = self._follow(buffer, inside)
-        authenticated = np.flatnonzero(category == PacketCategory.AH)
+        authenticated = find_rows(category == PacketCategory.AH)
         if len(authenticated):
             packets = _skip_authentication_headers(buffer, packets.select(authenticated))
             packets.tunnel = self._tunnels.enter("ah", packets.tunnel)

@@ -17,6 +17,7 @@ from ikeanalyze.capture.arrays import (
     Int64Array,
     UInt8Array,
     UInt32Array,
+    find_rows,
     read_uint8,
     read_uint16_be,
     read_uint32_be,
@@ -72,7 +73,7 @@ class TunnelFinder:
 
     def find(self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array) -> Layers | None:
         """The headers inside the tunnels among these packets, which have these categories; None: no tunnels."""
-        other = np.flatnonzero(category == PacketCategory.OTHER)
+        other = find_rows(category == PacketCategory.OTHER)
         candidates = other[IS_TUNNEL_PROTOCOL[packets.protocol[other]]]
         if not len(candidates):
             return None
@@ -87,7 +88,7 @@ class TunnelFinder:
             destination = read_uint16_be(buffer, packets.at[udp] + 2)
             # either port of L2TP: the answering side may choose another one
             port = np.where(read_uint16_be(buffer, packets.at[udp]) == PORT_L2TP, PORT_L2TP, destination)
-            its = np.flatnonzero(IS_TUNNEL_PORT[port])
+            its = find_rows(IS_TUNNEL_PORT[port])
             parts += [
                 self._enter_udp(buffer, packets, udp[its[port[its] == number]], _PORTS[number])
                 for number in sort_distinct(port[its]).tolist()
@@ -266,7 +267,7 @@ class TunnelFinder:
         optional = first[good] >> 8 & 7
         at = layers.at + np.where(optional, 12, 8)
         following = np.where(optional & 4, read_uint8(buffer, at - 1), 0)
-        rest = np.flatnonzero(following)
+        rest = find_rows(following)
         for _ in range(_MAX_OPTIONS):
             size = read_uint8(buffer, at[rest]).astype(np.int64) * 4
             at[rest] += size
@@ -288,7 +289,7 @@ class TunnelFinder:
         good = (read_uint8(buffer, layers.at) == 1) & (read_uint8(buffer, layers.at + 1) <= 1)
         good &= np.isin(protocol, (_TZSP_ETHERNET, _TZSP_WLAN, _TZSP_PRISM, _TZSP_AVS))
         at = layers.at + 4
-        rest = np.flatnonzero(good)
+        rest = find_rows(good)
         for _ in range(_MAX_OPTIONS):
             tag = read_uint8(buffer, at[rest])
             at[rest] += np.where(tag <= 1, 1, 2 + read_uint8(buffer, at[rest] + 1).astype(np.int64))

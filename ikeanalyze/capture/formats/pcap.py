@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from ikeanalyze import core
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, find_rows, read_struct_array
 from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
 #: Bytes of the file header, including the magic number.
@@ -97,7 +97,7 @@ class Pcap:
         length = header["length"].astype(np.int64)
         if self._lengths_unordered:
             captured, length = np.minimum(captured, length), np.maximum(captured, length)
-        suspects = np.flatnonzero((captured > self._usual) | (captured == 0)) if len(at) else ()
+        suspects = find_rows((captured > self._usual) | (captured == 0)) if len(at) else ()
         wrong = None
         for index in suspects:
             seconds, fraction = int(header["seconds"][index]), int(header["fraction"][index])
@@ -157,7 +157,7 @@ class Pcap:
             captured, length = np.minimum(captured, length), np.maximum(captured, length)
         plausible = (captured > 0) & (captured <= np.minimum(length, self._usual)) & (length <= MAX_RECORD)
         plausible &= header["fraction"].astype(np.int64) * self._fraction_ns < 1_000_000_000
-        return low + np.flatnonzero(plausible)
+        return low + find_rows(plausible)
 
     def _chain(self, data: bytes, at: int) -> bool:
         for count in range(_CHAIN):

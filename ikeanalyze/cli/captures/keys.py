@@ -1,7 +1,6 @@
 """`ikeanalyze keys`: inspect key files and logs, and convert the keys for other programs."""
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from io import StringIO
@@ -22,7 +21,7 @@ from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, SCHEMA_OPTION, OutputOptions, check_inputs, choose_format
 from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
-from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_tables
+from ikeanalyze.keys.export import UnexportedKey, build_key_json, build_wireshark_tables, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.output import open_output
@@ -176,15 +175,7 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
             return
     else:
         converted = build_wireshark_tables(key_sets, phase1, esp)
-        alike = Counter((left.origin.path, left.reason) for left in converted.unexported)
-        for left in converted.unexported:
-            # removed when it is reported, so that a log of many IKE SAs causes one line for each reason
-            more = alike.pop((left.origin.path, left.reason), 0) - 1
-            if more < 0:
-                continue
-            where = left.origin.path if left.origin.line is None else f"{left.origin.path}: line {left.origin.line}"
-            others = f" (the same applies to {format_count(more, 'more key')} of this file)" if more else ""
-            messages.remark(f"{where}: not in Wireshark's table: {left.reason}{others}")
+        _report_unexported(converted.unexported, messages)
         if not converted.files:
             raise CommandError("Wireshark's tables cannot hold any of the keys. --to json writes all of them")
         if output != "-":
@@ -199,3 +190,14 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
         content = "".join(f"# {name}\n{rows}" for name, rows in converted.files.items())
     with open_output(output) as stream:
         stream.write(content)
+
+
+def _report_unexported(unexported: Sequence[UnexportedKey], messages: MessageOptions) -> None:
+    """Print one line for each file and reason, since a log may have the keys of many IKE SAs."""
+    alike: dict[tuple[str, str], list[UnexportedKey]] = {}
+    for keys in unexported:
+        alike.setdefault((keys.origin.path, keys.reason), []).append(keys)
+    for (path, reason), (first, *others) in alike.items():
+        where = path if first.origin.line is None else f"{path}: line {first.origin.line}"
+        also = f" (also {format_count(len(others), 'more key')} of this file)" if others else ""
+        messages.remark(f"{where}: not in Wireshark's table: {reason}{also}")

@@ -1,6 +1,8 @@
 """`ikeanalyze live`: handshakes while they are captured."""
 
+import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -173,6 +175,8 @@ def _open_input(capture: str | None, inputs: LiveInputOptions) -> Iterator[tuple
             raise CommandError("standard input: is closed; name a file instead")
         yield "-", LiveInput(sys.stdin.fileno()), None
     else:
+        if not os.path.exists(capture) and capture in {name for _, name in socket.if_nameindex()}:
+            raise typer.BadParameter(f"{capture} is an interface: use -i {capture}", param_hint="CAPTURE")
         with open_descriptor(capture) as descriptor:
             yield capture, LiveInput(descriptor), None
 

@@ -1,7 +1,7 @@
 """`ikeanalyze lab`: run scenarios with real daemons and record them."""
 
 import signal
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,11 +143,8 @@ def doctor(
         print_result(f"{_mark(row):8}{row.name:{width}}  {row.found}{remedy}")
     failed = not scenarios and any(row.needed and not row.there for row in rows)
     for scenario in scenarios:
-        try:
-            _check_cases(_load_cases(scenario, ()))
-        except (LabError, CommandError) as error:
-            message = str(error)
-            log_stderr(message if message.startswith(scenario) else f"{scenario}: {message}")
+        for problem in _list_problems(scenario):
+            log_stderr(problem)
             failed = True
     if failed:
         raise typer.Exit(FAILED)
@@ -202,6 +199,26 @@ def _describe(handshake: RecordedLabHandshake) -> str:
     return "; ".join(parts)
 
 
+def _list_problems(scenario: str) -> Iterator[str]:
+    """Return a line for each case of a scenario that this machine cannot run, and for what it lacks for all of them."""
+    try:
+        cases = load_cases(Path(scenario))
+    except LabError as error:
+        yield str(error)
+        return
+    check = check_case
+    try:
+        _check_machine_for(cases)
+    except CommandError as error:
+        yield f"{scenario}: {error}"
+        check = check_stacks  # the daemons may be what is missing
+    for case in cases:
+        try:
+            check(case)
+        except LabError as error:
+            yield f"{scenario}: {case.name}: {error}"
+
+
 def _load_cases(scenario: str, values: Sequence[str]) -> list[ScenarioCase]:
     """Return the cases of a scenario file with other values of keys, whose stacks support their settings."""
     try:
@@ -223,12 +240,16 @@ def _check_cases(cases: Sequence[ScenarioCase]) -> None:
     Raises:
         LabError, CommandError: it cannot.
     """
-    _check_machine(only=_NEEDED_FOR_SSH if all(case.uses_ssh for case in cases) else None)
+    _check_machine_for(cases)
     for case in cases:
         try:
             check_case(case)
         except LabError as error:
             raise LabError(f"{case.name}: {error}") from None
+
+
+def _check_machine_for(cases: Sequence[ScenarioCase]) -> None:
+    _check_machine(only=_NEEDED_FOR_SSH if all(case.uses_ssh for case in cases) else None)
 
 
 def _check_machine(only: Collection[str] | None = None) -> None:

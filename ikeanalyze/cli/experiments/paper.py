@@ -146,7 +146,7 @@ def compare(
         for report in _evaluate(Path(reports), ids)[1]:
             before = evaluate_report(find_report(Path(other), report.folder.path.name))
             compared = list(compare_runs(before, report))
-            changed |= any(each.has_other_verdict for each in compared)
+            changed |= any(each.has_changed_verdict for each in compared)
             print_result(format_compared_runs(report.folder.path.name, compared))
     if changed:
         messages.remark("verdicts differ")
@@ -179,7 +179,7 @@ def _render_files(
 def _write(reports: Path, ids: Sequence[str], *, recorded: bool = False) -> None:
     """Write the generated files, and fail if a verdict is not the expected one.
 
-    In newly recorded data, intervals differ by chance: there, what these decide does not fail.
+    With `recorded`, verdicts that differ from the expected ones by chance (`is_within_chance`) do not fail.
     """
     every, selected = _evaluate(reports, ids)
     try:
@@ -218,7 +218,7 @@ def _clip(line: str, other: str) -> str:
 def _report_unexpected(reports: Sequence[EvaluatedReport], *, by_chance: bool = False) -> bool:
     """Print a line for each verdict that is not the expected one; return whether this is a failure.
 
-    With `by_chance`, one that intervals of other widths explain is none.
+    With `by_chance`, a verdict that chance explains is printed, but is not a failure.
     """
     failed = False
     for report in reports:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from itertools import takewhile
 from typing import Final
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile, get_capture_stem, is_capture_name
@@ -105,8 +104,10 @@ class KeyFileFinder:
 
 def _select_prefix(names: Sequence[str], prefix: str) -> list[str]:
     """The names with this prefix; `names` are sorted."""
-    begin = bisect_left(names, prefix)
-    return list(takewhile(lambda name: name.startswith(prefix), names[begin:]))
+    begin = end = bisect_left(names, prefix)
+    while end < len(names) and names[end].startswith(prefix):
+        end += 1
+    return list(names[begin:end])
 
 
 def get_file_state(path: str) -> FileState | None:

@@ -16,15 +16,16 @@ from ikeanalyze.model.prediction.flow import (
     HandshakeFlow,
 )
 from ikeanalyze.model.prediction.link import MAX_MTU, LinkModel
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 
 #: MTU of Ethernet, used if the link has none and a message is not sent as recorded.
 _DEFAULT_MTU: Final = 1500
 #: Maximum fragments of a message (RFC 7383, section 2.5 allows 65,535).
 _MAX_FRAGMENTS: Final = 1000
-#: Bytes of the IKE header and of the headers of SK (RFC 7296, sections 3.1 and 3.14) and SKF (RFC 7383, section 2.5).
-_HEADER: Final = 28
-_SK: Final = 4
-_SKF: Final = 8
+#: Bytes of the headers of the payloads SK (RFC 7296, section 3.14) and SKF (RFC 7383, section 2.5).
+_SK: Final = PAYLOAD_HEADER.size
+_SKF: Final = PAYLOAD_HEADER.size + 4
 _IPV6_FRAGMENT: Final = 8
 #: Stream prefix "IKETCP" and the length before each message (RFC 9329, sections 4 and 3.1).
 STREAM_PREFIX: Final = 6
@@ -105,12 +106,12 @@ def compute_unfragmented_bytes(parts: tuple[FlowDatagram, ...], protection: Encr
     """Return the bytes of the fragmented IKE message, exact to a block of the cipher, since the padding is unknown."""
     if len(parts) == 1:
         return parts[0].ike_bytes
-    return _HEADER + _SK + _compute_encrypted_bytes(_compute_content_bytes(parts, protection), protection)
+    return HEADER.size + _SK + _compute_encrypted_bytes(_compute_content_bytes(parts, protection), protection)
 
 
 def _compute_content_bytes(parts: tuple[FlowDatagram, ...], protection: EncryptionOverhead) -> int:
     """Return the bytes of the inner payloads with padding."""
-    header = _HEADER + (_SKF if len(parts) > 1 else _SK)
+    header = HEADER.size + (_SKF if len(parts) > 1 else _SK)
     return sum(part.ike_bytes - header - protection.iv - protection.icv - 1 for part in parts)
 
 
@@ -138,14 +139,14 @@ def _fragment(
 
 def _split_content(content: int, headers: int, limit: int, protection: EncryptionOverhead) -> tuple[FlowDatagram, ...]:
     """Return the fragments of a message with so many bytes of payloads, whose IP packets have at most `limit` bytes."""
-    room = limit - headers - _HEADER - _SKF - protection.iv - protection.icv
+    room = limit - headers - HEADER.size - _SKF - protection.iv - protection.icv
     largest = room // protection.block * protection.block - 1
     if largest < 1 or -(-content // largest) > _MAX_FRAGMENTS:
-        unfragmented = _HEADER + _SK + _compute_encrypted_bytes(content, protection)
+        unfragmented = HEADER.size + _SK + _compute_encrypted_bytes(content, protection)
         raise LayoutError(
             f"packets of {limit} bytes have no room for IKE fragments of a message of {unfragmented:,} bytes"
         )
-    sizes = (_HEADER + _SKF + _compute_encrypted_bytes(size, protection) for size in _split(content, largest))
+    sizes = (HEADER.size + _SKF + _compute_encrypted_bytes(size, protection) for size in _split(content, largest))
     return tuple(FlowDatagram(size, ()) for size in sizes)
 
 
@@ -161,7 +162,7 @@ def layout_encrypted_message(
         LayoutError: the message has too many fragments.
     """
     headers = message.ip + message.transport + message.marker
-    size = _HEADER + _SK + _compute_encrypted_bytes(content, protection)
+    size = HEADER.size + _SK + _compute_encrypted_bytes(content, protection)
     if limit is None or headers + size <= limit:
         parts: tuple[FlowDatagram, ...] = (FlowDatagram(size, ()),)
     else:

@@ -23,11 +23,11 @@ from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.ikev2.payloads import compute_nat_detection_hash, parse_notify
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 Randomness = Callable[[int], bytes]
-_PAYLOAD_HEADER: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def renew_message(
         NotifyType.NAT_DETECTION_DESTINATION_IP: (message.destination, destination),
     }
     for payload in parse_payloads(message.data).payloads:
-        offset = payload.offset + _PAYLOAD_HEADER
+        offset = payload.offset + PAYLOAD_HEADER.size
         if payload.type == PayloadType.NONCE and payload.body:
             data[offset : offset + len(payload.body)] = randomness(len(payload.body))
             changed.append("nonce")

@@ -3,32 +3,12 @@
 import pytest
 
 from tests.analysis.analyse_captures import Handshake, analyse, only, rows, size, timed
-from tests.craft import MS, SECOND, Trace, ike
-
-REDIRECTED_FROM = 16408
-
-
-def redirect(handshake: Handshake) -> ike.Payload:
-    """To the gateway 192.0.2.9, with the nonce of the request."""
-    return ike.notify(ike.REDIRECT, bytes([1, 4, 192, 0, 2, 9]) + bytes(32))
-
-
-def redirected(same_spi: bool):
-    """Messages of a handshake that begins at one gateway and ends at another."""
-    first = Handshake(1, notifies=[ike.notify(ike.REDIRECT_SUPPORTED)])
-    request = first.init()[0]
-    first.moved = False
-    refusal = first.clear(ike.IKE_SA_INIT, [redirect(first)], from_initiator=False, response=True, spi_r=bytes(8))
-    come_from = ike.notify(REDIRECTED_FROM, bytes([1, 4, 192, 0, 2, 2]))
-    second = Handshake(2, responder="192.0.2.9", notifies=[come_from])
-    if same_spi:
-        second.spi_i = first.spi_i
-    return first, second, [request, refusal, *second.setup()]
+from tests.craft import MS, SECOND, Trace, redirected
 
 
 @pytest.mark.parametrize("same_spi", [True, False])
 def test_a_redirect_is_an_extra_round_trip_of_one_handshake(same_spi):
-    _, second, messages = redirected(same_spi)
+    _, second, messages = redirected(same_spi=same_spi)
     trace = Trace()
     trace.play(messages)
     analysis = analyse(trace)
@@ -50,14 +30,14 @@ def test_a_redirect_is_an_extra_round_trip_of_one_handshake(same_spi):
 
 
 def test_a_redirect_that_nobody_followed():
-    _, _, messages = redirected(False)
+    _, _, messages = redirected()
     row = only(analyse(timed((0, messages[0]), (20, messages[1]))))
     assert (row["outcome"], row["reason"]) == ("failed", "REDIRECT")
     assert row["extra_round_trips"] == []
 
 
 def test_another_handshake_after_a_redirect_is_another_handshake():
-    _, _, messages = redirected(False)
+    _, _, messages = redirected()
     trace = timed((0, messages[0]), (20, messages[1]))
     # without REDIRECTED_FROM
     trace.play(Handshake(3, responder="192.0.2.9").setup(), at=SECOND)
@@ -66,14 +46,14 @@ def test_another_handshake_after_a_redirect_is_another_handshake():
 
 
 def test_a_minute_later_it_is_another_attempt():
-    _, _, messages = redirected(False)
+    _, _, messages = redirected()
     trace = timed((0, messages[0]), (20, messages[1]))
     trace.play(messages[2:], at=61 * SECOND)
     assert analyse(trace).handshakes["outcome"].to_list() == ["failed", "completed"]
 
 
 def test_ids_close_up_behind_a_redirect():
-    _, _, messages = redirected(False)
+    _, _, messages = redirected()
     other = Handshake(4, initiator="192.0.2.7")
     trace = timed((0, messages[0]), (20, messages[1]))
     trace.play(other.setup(), at=22 * MS)

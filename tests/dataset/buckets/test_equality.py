@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.dataset.buckets import numbering, shared_facts
 from tests.analysis.exchanges.test_radius import Login
-from tests.analysis.messages.test_association_redirects import redirected
 from tests.analysis.messages.test_duplicates import mirrored
 from tests.analysis.test_read import FEW, random_trace
-from tests.craft import MS, SECOND, Handshake, Trace, transport
+from tests.craft import MS, SECOND, Handshake, Trace, redirected, transport
 from tests.dataset.buckets.bucketed import compare, read_records, write_records
 from tests.paths import CAPTURES, DATA
 
@@ -76,7 +75,7 @@ def write(tmp_path, trace: Trace):
 
 def test_a_redirect_connects_two_spis(tmp_path):
     trace = Trace()
-    for message in redirected(same_spi=False)[2:]:
+    for message in redirected()[2:]:
         trace.play(message)
     assert compare(write(tmp_path, trace), (7,)).handshakes.height == 1
 

@@ -442,8 +442,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.6",
         subject=Subject.RESPONSE,
         when=_NOT_RECEIVED & _col("response_missing").is_not_null() & (_col("responses") > 1),
-        sentence="The {last_type} response never became complete: {response_missing} is in none of its {responses:,} "
-        "transmissions, although the rest is.",
+        sentence="The {last_type} response never became complete: none of its {responses:,} transmissions has "
+        "{response_missing}.",
         remedy="Something between the responder and the capture point drops this packet each time: a firewall or "
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
@@ -454,8 +454,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.6",
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("request_missing").is_not_null() & (_col("again") > 0),
-        sentence="The {last_type} request never became complete: {request_missing} is in none of its transmissions, "
-        "although the rest is, which was sent {sent}.",
+        sentence="The {last_type} request, which was sent {sent}, never became complete: no transmission has "
+        "{request_missing}.",
         remedy="Something between the initiator and the capture point drops this packet each time: a firewall or "
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
