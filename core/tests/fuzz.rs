@@ -178,7 +178,7 @@ impl Meanings {
         ] {
             meanings.ethertypes[kind] = meaning;
         }
-        for (protocol, meaning) in [(17, 253), (6, 254), (50, 1), (51, 255), (44, 255), (1, 7)] {
+        for (protocol, meaning) in [(17, 253), (6, 254), (50, 1), (51, 255), (44, 255), (1, 251), (58, 252)] {
             meanings.protocols[protocol] = meaning;
         }
         for (port, flags) in [(500, 1), (4500, 2 | 32), (1812, 8), (4789, 16), (5000, 4 | 32)] {

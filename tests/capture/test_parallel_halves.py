@@ -137,6 +137,17 @@ def test_ipv6_addresses_have_the_same_codes_in_both_halves(used: list[bool], mon
     both(trace.pcap(), used, monkeypatch, [True])
 
 
+def test_icmp_errors(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = Trace(initiator="2001:db8::1", responder="2001:db8::2")
+    for number in range(40):
+        trace.initiator = f"2001:db8::{number % 30 + 1:x}"
+        [sent] = trace.send(number * SECOND, Handshake(number).init()[0].ike[0])
+        router = f"2001:db8:1::{number % 20 + 1:x}"
+        trace.ip(number * SECOND + MS, transport.icmp_error(sent.data[14:], router, trace.initiator, mtu=1280))
+    errors = both(trace.pcap(), used, monkeypatch, [True]).icmp_errors
+    assert errors["number"].tolist() == [*range(2, 82, 2)]
+
+
 def test_damage_behind_the_middle(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     data = many().pcap()
     assert both(data[:-50], used, monkeypatch, [True]).damaged

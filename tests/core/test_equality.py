@@ -7,6 +7,7 @@ from ikeanalyze.capture.decode import plain
 from ikeanalyze.capture.frames import read_frames
 from tests.core.equality import compare_generated
 from tests.core.inputs import flood, recorded
+from tests.craft import SECOND, Packet, ip, ipv4, ipv6, link, pcap
 from tests.floods.generate import FLOODS
 
 
@@ -42,7 +43,7 @@ def test_generated_captures(seed, tmp_path):
     assert compare_generated(seed, tmp_path) == []
 
 
-def test_the_core_reads_plain_packets(monkeypatch):
+def test_the_core_reads_plain_packets(monkeypatch, tmp_path):
     """Otherwise the comparisons would compare Python with itself."""
     rests = []
     read = plain.read_plain_packets
@@ -63,3 +64,10 @@ def test_the_core_reads_plain_packets(monkeypatch):
     assert rests[2] == 91  # tshark -Y "ip.flags.mf == 1 || ip.frag_offset > 0"
     read_frames(paths["tcp-psk.pcap"])
     assert rests[3] is None  # there is nothing but TCP
+    read_frames(paths["icmp-ipv4.pcap"])
+    assert rests[4] == 16 + 3  # ICMP errors and IP fragments
+    path = tmp_path / "echo.pcap"
+    echo = ipv4(bytes([8]) + bytes(63), protocol=ip.ICMP), ipv6(bytes([128]) + bytes(63), next_header=ip.ICMPV6)
+    path.write_bytes(pcap([Packet(SECOND, link.ethernet(packet)) for packet in echo]))
+    assert read_frames(str(path)).accounting["icmp"] == 2
+    assert rests[5] == 0

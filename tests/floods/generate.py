@@ -408,9 +408,11 @@ def requests_that_icmp_rejects(n: int) -> bytes:
     """Every other error quotes only the UDP header, so that its request is one of many between the hosts."""
     requests = ((place, request(message(spi_i=place + 1))) for place in range(n // 2))
     error = struct.pack(">BBHI", 3, 3, 0, 0)
-    return capture(
-        chain.from_iterable((sent, ipv4(error + (sent[:28] if place % 2 else sent), 1)) for place, sent in requests)
+    packets = chain.from_iterable(
+        (sent, ipv4(error + (sent[:28] if place % 2 else sent), 1)) for place, sent in requests
     )
+    # unanswered, and not cut off by the end of the capture
+    return pcap(chain(spaced(packets), [(60 * SECOND, ipv4(udp(bytes(9), 9)))]))
 
 
 # ---- pcapng

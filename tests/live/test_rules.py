@@ -12,6 +12,7 @@ from ikeanalyze.live.engine import LiveEngine
 from ikeanalyze.live.rules import EndingRules
 from tests.craft import MS, SECOND, Handshake, Trace, pcap, radius, redirected
 from tests.live.live_records import RULES, read_live, read_report, without_id
+from tests.paths import DATA
 
 
 @pytest.fixture
@@ -186,3 +187,14 @@ def test_an_internal_error_costs_one_ike_sa(trace, tmp_path, monkeypatch):
     (skipped,) = [skipped for analysis in ended for skipped in analysis.skipped]
     assert Handshake(3).spi_i.hex() in skipped.reason
     assert "ZeroDivisionError: a bug" in skipped.reason
+
+
+def test_icmp_errors_explain_a_handshake_as_in_a_report():
+    """The errors are in packets around those of IKE, and are given up with the handshakes."""
+    for version in (4, 6):
+        path = DATA / f"icmp-ipv{version}.pcap"
+        for chunk in (1 << 20, 400):
+            records, _ = read_live(path, chunk=chunk)
+            live = {record["spi_i"]: record["diagnosis"] for _, record in records}
+            assert live == {record["spi_i"]: record["diagnosis"] for record in read_report(path)}
+            assert sum(bool(entries) for entries in live.values()) == 5

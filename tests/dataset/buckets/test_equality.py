@@ -12,11 +12,11 @@ from ikeanalyze.dataset.buckets import numbering, shared_facts
 from tests.analysis.exchanges.test_radius import Login
 from tests.analysis.messages.test_duplicates import mirrored
 from tests.analysis.test_read import FEW, random_trace
-from tests.craft import MS, SECOND, Handshake, Trace, redirected
+from tests.craft import MS, SECOND, Handshake, Trace, redirected, transport
 from tests.dataset.buckets.bucketed import compare, read_records, write_records
-from tests.paths import CAPTURES
+from tests.paths import CAPTURES, DATA
 
-RECORDED = sorted(CAPTURES.rglob("*.pcap*"))
+RECORDED = sorted([*CAPTURES.rglob("*.pcap*"), *DATA.glob("icmp-*.pcap")])
 ETHERNET = [path for path in sorted(CAPTURES.glob("*.pcap")) if read_records(path)]
 
 
@@ -161,3 +161,17 @@ def test_a_capture_without_ike(tmp_path):
     assert compare(write(tmp_path, trace), (7,)).frames.equals(
         pl.DataFrame(schema=read_captures(tmp_path / "trace.pcap").frames.schema)
     )
+
+
+def test_an_icmp_error_without_spi_is_about_the_latest_datagram_of_all_buckets(tmp_path):
+    """Requests with different SPIs, of the same hosts and ports, are in different buckets."""
+    trace = Trace()
+    for number in range(40):
+        [sent] = trace.send(number * 100 * MS, Handshake(number).init()[0].ike[0])
+        if number % 4 == 3:
+            quoted = sent.data[14 : 14 + 28]
+            trace.ip(number * 100 * MS + MS, transport.icmp_error(quoted, "192.0.2.2", "192.0.2.1"))
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    handshakes = compare(write(tmp_path, trace), (2, 7)).handshakes
+    codes = [entries[0]["code"] for entries in handshakes["diagnosis"]]
+    assert codes == (["responder-silent"] * 3 + ["port-unreachable"]) * 10
