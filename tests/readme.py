@@ -75,9 +75,11 @@ def find_links(page: Path) -> list[tuple[Path, str | None]]:
 
 
 def find_anchors(page: Path) -> set[str]:
-    """Return the anchors of the headings of a page, as GitHub generates them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Return the anchors of a page: those of its headings, as GitHub generates them, and explicit ones."""
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    explicit = re.findall(r'<a id="([^"]+)">', text)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings} | set(explicit)
 
 
 if __name__ == "__main__":
