@@ -17,8 +17,8 @@ from ikeanalyze.capture.frames import CaptureFrames, read_frames
 Result = TypeVar("Result")
 
 TABLES: Final = ("frames", "messages", "exchanges", "handshakes")
-#: Bytes of stretches: a few packets, and all, divided among threads.
-STRETCHES: Final = (2000, 1 << 30)
+#: Bytes of the blocks that the threads of the core take in turns: a few packets, and all.
+BLOCKS: Final = (2000, 1 << 30)
 #: Ports in addition to 500 and 4500: none, of RADIUS, of a tunnel, of IKE itself.
 PORTS: Final[tuple[tuple[int, ...], ...]] = ((), (), (), (1812,), (4789,), (500,), (4500, 53))
 
@@ -42,14 +42,17 @@ def both(function: Callable[[], Result]) -> tuple[Result, Result]:
 
 
 @contextmanager
-def in_stretches(size: int) -> Iterator[None]:
-    """Let the core read the files of small captures too, in stretches of so many bytes, and analyse each alone."""
-    before = frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES, analysis_read.SMALL_BYTES
-    frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES, analysis_read.SMALL_BYTES = 1, size, -1
+def in_blocks(size: int, rest: int = frames.REST_BYTES) -> Iterator[None]:
+    """Let the core read the files of small captures too, in blocks of so many bytes, and analyse each alone.
+
+    `rest`: bytes of packets that the core hands back at once.
+    """
+    before = frames.MIN_COMPILED_BYTES, frames.BLOCK_BYTES, frames.REST_BYTES, analysis_read.SMALL_BYTES
+    frames.MIN_COMPILED_BYTES, frames.BLOCK_BYTES, frames.REST_BYTES, analysis_read.SMALL_BYTES = 1, size, rest, -1
     try:
         yield
     finally:
-        frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES, analysis_read.SMALL_BYTES = before
+        frames.MIN_COMPILED_BYTES, frames.BLOCK_BYTES, frames.REST_BYTES, analysis_read.SMALL_BYTES = before
 
 
 def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int] | None = ()) -> list[str]:
@@ -63,11 +66,11 @@ def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int]
 
     first, second = both(read)
     differences = list(_compare_descriptions(first, second))
-    for size in STRETCHES:
-        with in_stretches(size):
-            for make_reader in (None, InitReader):
+    for size in BLOCKS:
+        for make_reader in (None, InitReader):
+            with in_blocks(size, rest=frames.REST_BYTES if make_reader is None else 500):
                 found = _compare_descriptions(read(make_reader), second)
-                differences += (f"stretches of {size}, {make_reader}: {text}" for text in found)
+            differences += (f"blocks of {size}, {make_reader}: {text}" for text in found)
     return differences
 
 
@@ -117,10 +120,10 @@ def compare_early_tables(path: str, ports: Sequence[int] = ()) -> list[str]:
     with without_core():
         expected = read_captures(path, options)
     differences: list[str] = []
-    for size in STRETCHES:
-        with in_stretches(size):
+    for size in BLOCKS:
+        with in_blocks(size):
             found = _compare_analyses(read_captures(path, options), expected)
-            differences += (f"stretches of {size}: {text}" for text in found)
+            differences += (f"blocks of {size}: {text}" for text in found)
     return differences
 
 

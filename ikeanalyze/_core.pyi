@@ -106,17 +106,25 @@ class PcapPart:
 
     @property
     def plain(self) -> PlainScan:
-        """The plain packets; numbers count from 0, and `row`, `begin`, `end` and `clear` are empty."""
+        """The plain packets; `row`, `begin`, `end`, `clear` and `interface` are empty."""
 
     @property
-    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
-        """The rows of the messages that can be read without keys, where each begins and ends in their bytes, these
-        bytes, and the offset of each in the file.
+    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
+        """The rows of the messages that can be read without keys, where each begins and ends in their bytes, and these
+        bytes.
         """
 
     @property
-    def encrypted(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
+    def encrypted(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
         """The same of the encrypted messages that were asked for."""
+
+    @property
+    def readings(
+        self,
+    ) -> tuple[UInt32Array, Int64Array, Int64Array, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+        """The rows of the IKE_SA_INIT messages that were read, which `clear` does not have: the offset of each in the
+        file, its bytes, its form, and whether sender and receiver differ, as in `InitMessages`.
+        """
 
     @property
     def rest(self) -> tuple[UInt8Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
@@ -144,28 +152,50 @@ class PcapPart:
     def stop(self) -> int:
         """File offset of the first record that was not read."""
 
-def read_pcap(
-    path: str,
-    identity: tuple[int, int],
-    begins: Sequence[int],
-    end: int,
-    spis: set[int] | None,
-    tables: HeaderTables,
-    link: tuple[int, int],
-    *,
-    big_endian: bool,
-    lengths_swapped: bool,
-    lengths_unordered: bool,
-    header_size: int,
-    fraction_ns: int,
-    usual: int,
-) -> list[PcapPart]:
-    """Read parts of a pcap file in parallel, each from an offset in `begins` to the next one or to `end`.
+class PcapReader:
+    """Reads a pcap file.
 
     `identity` is device and inode of the file; another file that has its path is not read. `spis`, `tables` and `link`
-    are as in `MessageStore` and `scan_packets`. Returns the parts up to the first one that does not end where the next
-    one begins.
+    are as in `MessageStore` and `scan_packets`. `read_inits`: read IKE_SA_INIT messages; at most 64 forms of each
+    length.
     """
+
+    def __init__(
+        self,
+        path: str,
+        identity: tuple[int, int],
+        spis: set[int] | None,
+        tables: HeaderTables,
+        link: tuple[int, int],
+        read_inits: bool,
+        *,
+        big_endian: bool,
+        lengths_swapped: bool,
+        lengths_unordered: bool,
+        header_size: int,
+        fraction_ns: int,
+        usual: int,
+    ) -> None: ...
+    @property
+    def position(self) -> int:
+        """The file offset up to which all records have been read; another thread can ask for it."""
+
+    @property
+    def rows(self) -> int:
+        """The rows that a thread has found which reads."""
+
+    def stop(self) -> None:
+        """Let a thread that reads return soon."""
+
+    def list_samples(self) -> list[bytes]:
+        """A message of each form, by number."""
+
+    def read(self, bounds: tuple[int, int], first: int, threads: int, block: int, rest: int) -> PcapPart:
+        """Read the records that begin between two offsets of the file; at the first one, a record begins.
+
+        Several threads read blocks of `block` bytes. `first` is the number of the first packet. Ends before a record
+        that is incomplete or that Python must check, and when more than `rest` bytes of packets are handed back.
+        """
 
 def write_parquet(
     path: str,

@@ -3,12 +3,14 @@
 //! `RUNS=10000000 cargo test --no-default-features --test fuzz` makes that many executions of each target,
 //! and `SEED` selects others. Arithmetic that overflows panics in tests.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use _core::analysis::init_messages::InitForms;
 use _core::capture::copy::copy_ranges;
-use _core::capture::file::{read_parts, Part, Plan, WantedSpis};
+use _core::capture::file::{read_file, Limits, MessageReader, Part, Plan, State, WantedSpis};
 use _core::capture::frames::{scan, Link, Packets, Scan, Tables};
-use _core::capture::records::{find_packet_blocks, walk_pcap, PcapLayout};
+use _core::capture::records::{find_packet_blocks, guess_record, walk_pcap, PcapLayout};
 use fastrand::Rng;
 
 /// Longest input: longer ones take longer, and rarely reach more.
@@ -317,13 +319,32 @@ fn check(result: &Scan, packets: &Packets, count: usize) {
 }
 
 #[test]
-fn parts_of_a_file_have_what_all_of_it_has() {
+fn a_guessed_record_is_followed_by_others() {
     let (seeds, mut rng) = (seeds(), rng());
-    let meanings = Meanings::usual();
-    let mut parts_read = 0;
+    let mut guessed = 0;
     for _ in 0..runs() {
         let data = input(&seeds, &mut rng);
-        let plan = Plan {
+        let layout = layout(&mut rng);
+        let Some(at) = guess_record(&data, &layout) else {
+            continue;
+        };
+        let records = walk_pcap(&data, at, data.len(), &layout).expect("plausible records");
+        assert!(records.offset.len() >= 7);
+        guessed += 1;
+    }
+    assert!(guessed > 0);
+}
+
+#[test]
+fn blocks_of_a_file_have_what_all_of_it_has() {
+    let (seeds, mut rng) = (seeds(), rng());
+    let meanings = Meanings::usual();
+    let mut messages_read = 0;
+    for _ in 0..runs() {
+        let data = input(&seeds, &mut rng);
+        let spis: HashSet<u64> = [rng.u64(..)].into();
+        let forms = InitForms::default();
+        let mut plan = Plan {
             layout: layout(&mut rng),
             tables: Tables {
                 links: &[Link::EtherType { size: 14, at: 12 }],
@@ -334,42 +355,99 @@ fn parts_of_a_file_have_what_all_of_it_has() {
             encrypted: if rng.bool() {
                 WantedSpis::All
             } else {
-                WantedSpis::Of([rng.u64(..)].into())
+                WantedSpis::Of(&spis)
             },
+            reader: rng.bool().then_some(&forms as &dyn MessageReader),
         };
         let size = data.len() as u64;
-        let whole = Part::read(&mut &data[..], 0, size, &plan);
-        check_part(&whole, &data);
-        // a place where a record begins, or any other
-        let records = walk_pcap(&data, 0, data.len(), &plan.layout).unwrap_or_default();
-        let begin = match records.offset.len() {
-            0 => rng.u64(..=size),
-            count => records.offset[rng.usize(..count)] as u64 - plan.layout.header_size as u64,
+        let read = |begin: u64, block: u64, threads: usize, rest: usize, plan: &Plan| {
+            let limits = Limits { threads, block, rest };
+            let open = |offset: u64| data.get(offset as usize..);
+            read_file(open, (begin, size), 1, limits, plan, &State::default())
         };
-        let begins = [0, if rng.u8(..4) == 0 { rng.u64(..=size) } else { begin }];
-        let parts = read_parts(|offset| data.get(offset as usize..), &begins, size, &plan);
-        assert!(!parts.is_empty());
-        if let [first, second] = &parts[..] {
-            parts_read += 1;
-            assert_eq!(first.stop, begins[1]);
-            assert_eq!(second.stop, whole.stop);
-            assert_eq!(first.packets + second.packets, whole.packets);
-            assert_eq!(first.bytes + second.bytes, whole.bytes);
-            assert_eq!(
-                [&first.scan.digest[..], &second.scan.digest[..]].concat(),
-                whole.scan.digest
-            );
-            for (one, two, all) in [
-                (&first.clear, &second.clear, &whole.clear),
-                (&first.encrypted, &second.encrypted, &whole.encrypted),
-            ] {
-                assert_eq!([&one.heap[..], &two.heap[..]].concat(), all.heap);
-                assert_eq!(one.row.len() + two.row.len(), all.row.len());
+        let whole = read(0, size, 1, usize::MAX, &plan);
+        check_part(&whole, &data);
+        let block = [1, 100, 500, 2000][rng.usize(..4)] * rng.u64(1..4);
+        let threads = if rng.u8(..16) == 0 { 3 } else { 1 };
+        let blocks = read(0, block, threads, usize::MAX, &plan);
+        check_equal(&blocks, &whole, &data);
+        check_samples(&forms);
+        messages_read += blocks.readings.row.len();
+        // in parts, because of a limit for the packets that are handed back
+        plan.reader = None;
+        let whole = read(0, size, 1, usize::MAX, &plan);
+        let (mut stop, mut packets, mut digests, mut rest) = (0, 0, Vec::new(), Vec::new());
+        loop {
+            let part = read(stop, block, 1, 200, &plan);
+            check_part(&part, &data);
+            digests.extend_from_slice(&part.scan.digest);
+            rest.extend_from_slice(&part.rest.data[..part.rest.data.len() - 256]);
+            packets += part.packets;
+            if part.stop == stop {
+                break;
             }
-            assert_eq!(first.rest.index.len() + second.rest.index.len(), whole.rest.index.len());
+            stop = part.stop;
         }
+        assert_eq!((stop, packets), (whole.stop, whole.packets));
+        assert_eq!(digests, whole.scan.digest);
+        assert_eq!(rest, whole.rest.data[..rest.len()]);
+        assert_eq!(rest.len() + 256, whole.rest.data.len());
     }
-    assert!(parts_read > 0);
+    assert!(messages_read > 0);
+}
+
+fn check_equal(blocks: &Part, whole: &Part, data: &[u8]) {
+    check_part(blocks, data);
+    assert_eq!(
+        (blocks.stop, blocks.packets, blocks.bytes),
+        (whole.stop, whole.packets, whole.bytes)
+    );
+    assert_eq!((blocks.first_ns, blocks.last_ns), (whole.first_ns, whole.last_ns));
+    assert_eq!(blocks.truncated, whole.truncated);
+    assert_eq!(blocks.scan.packets, whole.scan.packets);
+    assert_eq!(blocks.scan.total, whole.scan.total);
+    assert_eq!(blocks.scan.ipv6, whole.scan.ipv6);
+    macro_rules! check {
+        ($($name:ident),*) => { $(assert_eq!(blocks.scan.$name, whole.scan.$name);)* };
+    }
+    check!(
+        number,
+        time_ns,
+        bytes,
+        captured,
+        encapsulation,
+        source,
+        source_port,
+        destination,
+        ttl
+    );
+    check!(
+        destination_port,
+        ip_id,
+        digest,
+        protocol,
+        spi_i,
+        spi_r,
+        next_payload,
+        exchange_type
+    );
+    check!(flags, message_id, ike_bytes, fragment, fragments);
+    for (some, all) in [(&blocks.clear, &whole.clear), (&blocks.encrypted, &whole.encrypted)] {
+        assert_eq!((&some.row, &some.begin, &some.end), (&all.row, &all.begin, &all.end));
+        assert_eq!(some.heap, all.heap);
+    }
+    assert_eq!(blocks.readings.row, whole.readings.row);
+    assert_eq!(blocks.readings.form, whole.readings.form);
+    assert_eq!(blocks.readings.sender_differs, whole.readings.sender_differs);
+    assert_eq!(blocks.rest.index, whole.rest.index);
+    assert_eq!(blocks.rest.data, whole.rest.data);
+}
+
+/// Each form has its own number, and no other message has its form.
+fn check_samples(forms: &InitForms) {
+    let samples = forms.samples();
+    let different: HashSet<&Vec<u8>> = samples.iter().collect();
+    assert_eq!(different.len(), samples.len());
 }
 
 fn check_part(part: &Part, data: &[u8]) {
@@ -380,11 +458,18 @@ fn check_part(part: &Part, data: &[u8]) {
     for stored in [&part.clear, &part.encrypted] {
         assert!(stored.row.iter().all(|&row| (row as usize) < part.scan.number.len()));
         assert_eq!(stored.end.last().copied().unwrap_or(0) as usize, stored.heap.len());
-        assert_eq!(stored.place.len(), stored.row.len());
-        for ((&begin, &end), &place) in stored.begin.iter().zip(&stored.end).zip(&stored.place) {
-            let in_file = &data[place as usize..(place + end - begin) as usize];
-            assert_eq!(in_file, &stored.heap[begin as usize..end as usize]);
-        }
+        assert_eq!(stored.begin.len(), stored.row.len());
+        assert!(stored
+            .begin
+            .iter()
+            .zip(&stored.end)
+            .all(|(begin, end)| begin + 28 <= *end));
+    }
+    let readings = &part.readings;
+    for ((&row, &place), &size) in readings.row.iter().zip(&readings.place).zip(&readings.size) {
+        let message = &data[place as usize..(place + size) as usize];
+        assert_eq!(message[..8], part.scan.spi_i[row as usize].to_be_bytes());
+        assert!([34, 38].contains(&message[18]));
     }
     let last = part.rest.offset.last().zip(part.rest.captured.last());
     let end = last.map_or(0, |(offset, captured)| offset + captured);

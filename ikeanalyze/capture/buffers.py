@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array
@@ -189,23 +188,19 @@ class FileMessages(MessageBytes):
         return os.pread(self._descriptor, size, at)
 
 
-class ClearMessages(Struct, frozen=True):
-    """Messages that can be read without keys, each in one frame. (messages,) each"""
-
-    datagrams: UInt32Array
-    heap: UInt8Array  # their bytes, valid until `MessageReader.read` returns
-    begin: Int64Array  # where each message begins and ends in them
-    end: Int64Array
-    rows: UInt32Array  # those of the messages in `columns`
-    columns: "Columns"  # of frames, as in the frames table
-    ipv6: list[bytes]  # addresses of the address codes in `columns`
-
-
 class MessageReader(Protocol):
-    """Reads messages as soon as they are found in the capture, so that their bytes need not be kept in memory."""
+    """Keeps what the core has read in messages, so that their bytes need not be kept in memory."""
 
-    def read(self, messages: ClearMessages) -> BoolArray:
-        """Read messages; returns which of them need not be kept. (messages,)"""
+    samples: list[bytes]  # a message of each form
+
+    def add(
+        self,
+        datagrams: UInt32Array,
+        form: Int64Array,
+        sender_differs: npt.NDArray[np.int8],
+        receiver_differs: npt.NDArray[np.int8],
+    ) -> None:
+        """Add messages, with the columns of `analysis.exchanges.init_messages.InitMessages`. (messages,) each"""
 
     def renumber(self, number: Int64Array) -> None:
         """Give each datagram another number: `number[datagram]`."""

@@ -20,7 +20,7 @@ from ikeanalyze.capture.arrays import (
     rank_by_appearance,
     read_uint16_be,
 )
-from ikeanalyze.capture.buffers import ClearMessages, Columns, FrameRows, MessageReader, MessageStore
+from ikeanalyze.capture.buffers import Columns, FrameRows, MessageReader, MessageStore
 from ikeanalyze.capture.decode.classify import (
     HEADER_COLUMNS,
     ClassifiedMessages,
@@ -190,7 +190,7 @@ class FrameCollector:
         self.packets += count
 
     def add_part(self, part: "PcapPart", share: float | None) -> None:
-        """Add a part of a file that the compiled core has read; `share` as in `add`."""
+        """Add a part of a file that the compiled core has read, with numbers after `packets`; `share` as in `add`."""
         if not part.packets:
             return
         self._set_share(share)
@@ -199,31 +199,20 @@ class FrameCollector:
         self._extend_times(part.first_ns, part.last_ns)
         plain = part.plain
         self.accounting.add_counts(plain.packets, plain.wire_bytes)
-        columns = plain.columns
-        number = columns["number"] + np.uint32(self.packets + 1)
         # a pcap file has one interface
-        datagrams = self._append_plain({**columns, "number": number, "interface": 0}, plain.ipv6)
-        self._store_clear(part, datagrams)
-        rows, begin, end, heap, _ = part.encrypted
-        if len(rows):
-            self.messages.encrypted.add(datagrams[rows], heap, begin, end)
+        datagrams = self._append_plain({**plain.columns, "interface": 0}, plain.ipv6)
+        for store, messages in ((self.messages.clear, part.clear), (self.messages.encrypted, part.encrypted)):
+            rows, begin, end, heap = messages
+            if len(rows):
+                store.add(datagrams[rows], heap, begin, end)
+        rows, place, size, form, sender_differs, receiver_differs = part.readings
+        in_file = self.messages.clear.in_file
+        if self.reader is not None and in_file is not None and len(rows):
+            in_file.add_existing(datagrams[rows], place, size)
+            self.reader.add(datagrams[rows], form, sender_differs, receiver_differs)
         for batch in _split_rest(*part.rest):
             self._decode(batch)
         self.packets += part.packets
-
-    def _store_clear(self, part: "PcapPart", datagrams: UInt32Array) -> None:
-        """Store the clear messages of a part, or where they are in the file if `reader` has read them."""
-        rows, begin, end, heap, place = part.clear
-        if not len(rows):
-            return
-        store, datagrams = self.messages.clear, datagrams[rows]
-        if self.reader is not None and store.in_file is not None:
-            plain = part.plain
-            read = self.reader.read(ClearMessages(datagrams, heap, begin, end, rows, plain.columns, plain.ipv6))
-            store.in_file.add_existing(datagrams[read], place[read], (end - begin)[read])
-            kept = ~read
-            datagrams, begin, end = datagrams[kept], begin[kept], end[kept]
-        store.add(datagrams, heap, begin, end)
 
     def _set_share(self, share: float | None) -> None:
         self._rows.share = share

@@ -21,7 +21,7 @@ from ikeanalyze.capture.buffers import (
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.icmp import make_no_icmp_errors
 from ikeanalyze.capture.decode.ip import format_address_code
-from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, read_file_parts
+from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, open_compiled_reader
 from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
 from ikeanalyze.capture.joined import JoinedReader, open_joined
@@ -29,13 +29,14 @@ from ikeanalyze.capture.parallel import ParallelReader, count_processors, start_
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 
 if TYPE_CHECKING:
-    from ikeanalyze._core import PcapPart
+    from ikeanalyze._core import PcapReader
 
 #: Bytes of the smallest capture that the compiled core reads as a file, in threads.
 MIN_COMPILED_BYTES = 8 << 20
-#: Bytes of a file that the core reads in one call. The packets that it hands back are in memory until Python reads
-#: them.
-STRETCH_BYTES = 64 << 20
+#: Bytes of the blocks of a file that the threads of the core take in turns.
+BLOCK_BYTES = 4 << 20
+#: Bytes of packets that the core hands back at once, before Python decodes them.
+REST_BYTES = 32 << 20
 _MAX_THREADS: Final = 4
 #: Seconds between two reports of progress.
 _PROGRESS_S: Final = 0.05
@@ -104,8 +105,8 @@ def read_frames(
         meanwhile: called once when this process has read its part of a large capture and waits for the parallel reader.
         spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
         storage: keeps the frames and messages instead of the result; None: the result has them.
-        make_reader: makes the reader of clear messages, whose bytes then remain in a large file; called in another
-            thread. None: all clear messages are kept in memory.
+        make_reader: makes what keeps the contents of clear messages that the core has read, whose bytes then remain in
+            a large file; called in another thread. None: all clear messages are kept in memory.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning, and the
@@ -124,8 +125,7 @@ def read_frames(
         collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         try:
             if compiled is not None:
-                stretches = _CompiledStretches(reader, compiled, collector, ports, spis, make_reader)
-                stretches.collect(progress, meanwhile)
+                _CompiledReading(reader, compiled, collector, ports, spis, make_reader).collect(progress, meanwhile)
             _collect(reader, collector, parallel, progress, meanwhile)
         finally:
             if parallel is not None:
@@ -223,8 +223,8 @@ def _find_compiled_format(reader: CaptureReader, ports: Collection[int]) -> Pcap
     return layout if is_mostly_plain(reader.source, layout, reader.position, ports) else None
 
 
-class _CompiledStretches:
-    """Collects the packets of a pcap file in stretches, which the compiled core reads."""
+class _CompiledReading:
+    """Collects the packets of a pcap file, which the compiled core reads."""
 
     def __init__(
         self,
@@ -235,15 +235,15 @@ class _CompiledStretches:
         spis: Collection[int] | None,
         make_reader: Callable[[], MessageReader] | None,
     ) -> None:
-        self._reader, self._layout, self._collector = reader, layout, collector
-        self._make_reader = make_reader
-        self._ports, self._spis = ports, spis
+        self._reader, self._collector, self._make_reader = reader, collector, make_reader
         self._size = reader.source.size or 0
-        self._position = reader.position
-        self._stopped = False
+        self._begin = reader.position
+        self._core: PcapReader = open_compiled_reader(
+            reader.source, layout, ports, spis, read_inits=make_reader is not None
+        )
 
     def collect(self, progress: Progress | None, meanwhile: Meanwhile | None) -> None:
-        """Collect the packets in another thread, and leave the reader at the first record that Python must read.
+        """Collect the packets in other threads, and leave the reader at the first record that Python must read.
 
         The core does not hold Python's lock while it reads, so that `meanwhile` runs in parallel.
         """
@@ -251,51 +251,37 @@ class _CompiledStretches:
             work = pool.submit(self._collect_all)
             try:
                 if meanwhile is not None:
-                    meanwhile(self._collector.count_frames)
+                    meanwhile(lambda: self._collector.count_frames() + self._core.rows)
                 while not wait([work], timeout=None if progress is None else _PROGRESS_S).done:
                     if progress is not None:
-                        progress(self._position, self._size)
+                        progress(max(self._begin, self._core.position), self._size)
             finally:
-                self._stopped = True
-        work.result()
-        self._reader.skip_to(self._position)
+                self._core.stop()
+        position = work.result()
+        self._reader.skip_to(position)
         if progress is not None:
-            progress(self._position, self._size)
+            progress(position, self._size)
 
-    def _collect_all(self) -> None:
-        with ThreadPoolExecutor(1) as pool:
-            parts = self._read(self._position)
-            if self._make_reader is not None:
+    def _collect_all(self) -> int:
+        """Collect all packets up to the first record that Python must read, and return its offset."""
+        position = self._begin
+        threads = min(count_processors(), _MAX_THREADS)
+        while True:
+            part = self._core.read(
+                (position, self._size), self._collector.packets + 1, threads, BLOCK_BYTES, REST_BYTES
+            )
+            if self._make_reader is not None and self._collector.reader is None:
                 self._collector.reader = self._make_reader()
                 self._collector.messages.clear.in_file = FileMessages(self._reader.source.descriptor)
-            while parts and parts[-1].stop > self._position and not self._stopped:
-                following = pool.submit(self._read, parts[-1].stop)  # while these parts are collected
-                for part in parts:
-                    self._collector.add_part(part, part.stop / self._size)
-                    self._position = part.stop
-                del part
-                parts = following.result()
-
-    def _read(self, begin: int) -> "list[PcapPart]":
-        """Read the stretch that begins at this offset; nothing at the end of the file.
-
-        The last part ends at its beginning if Python must check the record there.
-        """
-        end = min(begin + STRETCH_BYTES, self._size)
-        if begin >= end:
-            return []
-        begins = self._divide(begin, end)
-        return read_file_parts(self._reader.source, self._layout, begins, end, self._ports, self._spis)
-
-    def _divide(self, begin: int, end: int) -> list[int]:
-        """The offset `begin`, and that of the first record of each further part of a stretch."""
-        begins = [begin]
-        count = min(count_processors(), _MAX_THREADS) if end - begin >= MIN_COMPILED_BYTES else 1
-        for number in range(1, count):
-            guessed = self._reader.guess_record(begin + (end - begin) * number // count)
-            if guessed is not None and begins[-1] < guessed < end:
-                begins.append(guessed)
-        return begins
+            self._collector.add_part(part, part.stop / self._size)
+            is_full = len(part.rest[0]) > REST_BYTES
+            position = part.stop
+            del part
+            if not is_full:
+                break
+        if self._collector.reader is not None:
+            self._collector.reader.samples = self._core.list_samples()
+        return position
 
 
 def _collect(

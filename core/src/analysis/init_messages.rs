@@ -1,6 +1,14 @@
 //! Forms and NAT detection hashes of IKE_SA_INIT messages (ikeanalyze/analysis/exchanges/init_messages.py and nat.py).
 
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
 use sha1::{Digest, Sha1};
+
+use crate::capture::bytes::{be16, be32, u8_at};
+use crate::capture::file::{Endpoint, MessageReader, Reading};
+use crate::capture::frames::Address;
 
 /// Bytes of both SPIs, at the beginning of a message.
 const SPIS: usize = 16;
@@ -8,6 +16,199 @@ const SPIS: usize = 16;
 const HASH: usize = 20;
 /// Addresses from this one on are indexes of IPv6 addresses (FIRST_IPV6 of ikeanalyze/capture/decode/ip.py).
 const FIRST_IPV6: u64 = 1 << 32;
+
+/// Bytes of an IKE header, and of the generic header of a payload (RFC 7296, 3.1 and 3.2).
+const HEADER: usize = 28;
+const PAYLOAD_HEADER: usize = 4;
+/// Messages of one length are compared with at most this many forms (_MAX_FORMS of init_messages.py).
+const MAX_FORMS: usize = 64;
+/// IKE_SA_INIT and IKE_SESSION_RESUME.
+const INITS: [u8; 2] = [34, 38];
+const PAYLOAD_KE: u8 = 34;
+const PAYLOAD_CERTREQ: u8 = 38;
+const PAYLOAD_NONCE: u8 = 40;
+const PAYLOAD_NOTIFY: u8 = 41;
+const PAYLOAD_SK: u8 = 46;
+const PAYLOAD_SKF: u8 = 53;
+const NAT_DETECTION_SOURCE_IP: u16 = 16388;
+const NAT_DETECTION_DESTINATION_IP: u16 = 16389;
+const COOKIE: u16 = 16390;
+
+/// One form of messages: messages of one length that differ only in what varies from one IKE SA to the next.
+struct Form {
+    index: i64,
+    sample: Vec<u8>,
+    /// The bytes that all messages of the form share.
+    ranges: Vec<Range<usize>>,
+    /// Offsets of the NAT detection hashes of the sender and of the receiver.
+    sources: Vec<usize>,
+    destinations: Vec<usize>,
+}
+
+impl Form {
+    /// The form of a message, as `_find_form_bytes` of init_messages.py and `locate_nat_hashes` of nat.py.
+    fn new(index: usize, sample: &[u8]) -> Self {
+        let mut form = Form {
+            index: index as i64,
+            sample: sample.to_vec(),
+            ranges: Vec::new(),
+            sources: Vec::new(),
+            destinations: Vec::new(),
+        };
+        let mut shared = SPIS; // the bytes before are in `ranges`, or vary
+        let end = be32(sample, 24).map_or(0, |length| (length as usize).min(sample.len()));
+        let (mut at, mut kind) = (HEADER, sample.get(16).copied().unwrap_or(0));
+        while kind != 0 {
+            let Some((next, body)) = read_payload(sample, at, end) else {
+                break;
+            };
+            let varying = match kind {
+                PAYLOAD_NOTIFY => form.read_notify(body.clone()),
+                PAYLOAD_KE => Some(body.start + 4),
+                PAYLOAD_NONCE | PAYLOAD_CERTREQ => Some(body.start),
+                _ => None,
+            };
+            if let Some(varying) = varying {
+                form.add_range(shared..varying.min(body.end));
+                shared = body.end;
+            }
+            if kind == PAYLOAD_SK || kind == PAYLOAD_SKF {
+                break;
+            }
+            (at, kind) = (body.end, next);
+        }
+        form.add_range(shared..sample.len());
+        form
+    }
+
+    fn add_range(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.ranges.push(range);
+        }
+    }
+
+    /// Note the hash in a notify payload; where what varies begins in it.
+    fn read_notify(&mut self, body: Range<usize>) -> Option<usize> {
+        let kind = be16(&self.sample[..body.end], body.start + 2)?;
+        let spi = usize::from(*self.sample.get(body.start + 1)?);
+        let data = body.start + 4 + spi;
+        let places = match kind {
+            NAT_DETECTION_SOURCE_IP => Some(&mut self.sources),
+            NAT_DETECTION_DESTINATION_IP => Some(&mut self.destinations),
+            COOKIE => None,
+            _ => return None,
+        };
+        if let (Some(places), Some(HASH)) = (places, body.end.checked_sub(data)) {
+            let hash = &self.sample[data..body.end];
+            let first = self.sample.windows(HASH).position(|window| window == hash);
+            places.push(first.unwrap_or(data));
+        }
+        Some(body.start + 4)
+    }
+
+    fn fits(&self, message: &[u8]) -> bool {
+        let mut ranges = self.ranges.iter();
+        message.len() == self.sample.len() && ranges.all(|range| message[range.clone()] == self.sample[range.clone()])
+    }
+
+    /// What a message of this form says of its ends.
+    fn read(&self, message: &[u8], sender: Endpoint, receiver: Endpoint) -> Option<Reading> {
+        let spis = message.get(..SPIS)?;
+        let compare = |places: &[usize], end: Endpoint| {
+            if places.is_empty() {
+                return Some(-1);
+            }
+            let expected = match end.address {
+                Address::V4(number) => hash_end(spis, &number.to_be_bytes(), end.port),
+                Address::V6(bytes) => hash_end(spis, &bytes, end.port),
+            };
+            let mut differs = true;
+            for &place in places {
+                differs &= *message.get(place..place + HASH)? != expected;
+            }
+            Some(i8::from(differs))
+        };
+        Some(Reading {
+            form: self.index,
+            sender_differs: compare(&self.sources, sender)?,
+            receiver_differs: compare(&self.destinations, receiver)?,
+        })
+    }
+}
+
+/// The type of the next payload, and the body of the payload at an offset; None: the chain ends there.
+fn read_payload(message: &[u8], at: usize, end: usize) -> Option<(u8, Range<usize>)> {
+    let message = message.get(..end)?;
+    let (next, length) = (u8_at(message, at)?, usize::from(be16(message, at + 2)?));
+    let body = at + PAYLOAD_HEADER..at.checked_add(length)?;
+    (length >= PAYLOAD_HEADER && body.end <= end).then_some((next, body))
+}
+
+/// The forms of IKE_SA_INIT messages that have been found so far.
+#[derive(Default)]
+pub struct InitForms(RwLock<Forms>);
+
+#[derive(Default)]
+struct Forms {
+    forms: Vec<Form>,
+    /// Indexes of the forms by the length of their messages.
+    by_size: HashMap<usize, Vec<usize>>,
+}
+
+impl InitForms {
+    /// A message of each form.
+    pub fn samples(&self) -> Vec<Vec<u8>> {
+        let forms = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        forms.forms.iter().map(|form| form.sample.clone()).collect()
+    }
+}
+
+impl Forms {
+    fn find(&self, message: &[u8]) -> Option<&Form> {
+        let same_size = self.by_size.get(&message.len())?;
+        let mut forms = same_size.iter().filter_map(|&index| self.forms.get(index));
+        forms.find(|form| form.fits(message))
+    }
+
+    /// Add the form of a message; None: its length has the most forms.
+    fn add(&mut self, message: &[u8]) -> Option<&Form> {
+        let same_size = self.by_size.entry(message.len()).or_default();
+        if same_size.len() >= MAX_FORMS {
+            return None;
+        }
+        same_size.push(self.forms.len());
+        self.forms.push(Form::new(self.forms.len(), message));
+        self.forms.last()
+    }
+}
+
+impl MessageReader for InitForms {
+    fn read(&self, message: &[u8], sender: Endpoint, receiver: Endpoint) -> Option<Reading> {
+        if !INITS.contains(message.get(18)?) {
+            return None;
+        }
+        let forms = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(form) = forms.find(message) {
+            return form.read(message, sender, receiver);
+        }
+        drop(forms);
+        let mut forms = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // another thread may have added it meanwhile
+        if let Some(form) = forms.find(message) {
+            return form.read(message, sender, receiver);
+        }
+        forms.add(message)?.read(message, sender, receiver)
+    }
+}
+
+/// The NAT detection hash of an end (RFC 7296, 2.23).
+fn hash_end(spis: &[u8], address: &[u8], port: u16) -> [u8; HASH] {
+    let mut hash = Sha1::new();
+    hash.update(spis);
+    hash.update(address);
+    hash.update(port.to_be_bytes());
+    hash.finalize().into()
+}
 
 /// Whether each message, which begins at this offset of the heap, has the bytes of the sample in the ranges from `low`
 /// to `high`. None: a message or a range is outside of its buffer.
@@ -49,17 +250,12 @@ pub fn compare_nat_hashes(heap: &[u8], begin: &[i64], places: &[i64], ends: &End
 
 impl Endpoints<'_> {
     fn hash(&self, spis: &[u8], index: usize) -> Option<[u8; HASH]> {
-        let address = *self.address.get(index)?;
-        let mut hash = Sha1::new();
-        hash.update(spis);
+        let (address, port) = (*self.address.get(index)?, *self.port.get(index)?);
         if address < FIRST_IPV6 {
-            hash.update((address as u32).to_be_bytes());
-        } else {
-            let place = usize::try_from(address - FIRST_IPV6).ok()?.checked_mul(16)?;
-            hash.update(self.ipv6.get(place..place.checked_add(16)?)?);
+            return Some(hash_end(spis, &(address as u32).to_be_bytes(), port));
         }
-        hash.update(self.port.get(index)?.to_be_bytes());
-        Some(hash.finalize().into())
+        let place = usize::try_from(address - FIRST_IPV6).ok()?.checked_mul(16)?;
+        Some(hash_end(spis, self.ipv6.get(place..place.checked_add(16)?)?, port))
     }
 }
 

@@ -1,31 +1,61 @@
-//! Reads stretches of a pcap file, and finds the messages in them.
+//! Reads a pcap file in threads, and finds the messages in it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::frames::{Packets, Scan, Tables};
-use super::records::{walk_pcap, PcapLayout};
+use super::frames::{Address, Packets, Scan, Tables};
+use super::records::{guess_record, walk_pcap, PcapLayout};
 
 /// Bytes read at once: they remain in the cache of a processor while their packets are decoded.
-const CHUNK: usize = 512 << 10;
-/// Room for rows in comparison with the first ones of a part; memory that is not written to costs nothing.
+const CHUNK: usize = 256 << 10;
+/// Bytes read after the end of a block, where its last record ends.
+const BEYOND: usize = 4 << 10;
+/// Blocks that are read before all blocks before them have been read.
+const LOOK_AHEAD: usize = 8;
+/// Room for rows in comparison with the first ones of a file; memory that is not written to costs nothing.
 const RESERVE: f64 = 1.1;
 /// Zero bytes after the packets that are handed back, as Python expects them (PADDING in formats/records.py).
 const PADDING: usize = 256;
+/// Number of IKEv2 in `Scan::protocol` (Protocol.IKEV2).
+const IKEV2: u8 = 0;
 
 /// The initiator SPIs of the IKE SAs whose encrypted messages are stored.
-pub enum WantedSpis {
+pub enum WantedSpis<'a> {
     All,
-    Of(HashSet<u64>),
+    Of(&'a HashSet<u64>),
 }
 
-impl WantedSpis {
+impl WantedSpis<'_> {
     fn contains(&self, spi: u64) -> bool {
         match self {
             WantedSpis::All => true,
             WantedSpis::Of(spis) => spis.contains(&spi),
         }
     }
+}
+
+/// A side of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint {
+    pub address: Address,
+    pub port: u16,
+}
+
+/// What is known of a clear message, so that its bytes are not needed: the columns of `InitMessages` in
+/// ikeanalyze/analysis/exchanges/init_messages.py.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    pub form: i64,
+    pub sender_differs: i8,
+    pub receiver_differs: i8,
+}
+
+/// Reads clear messages of IKEv2 as soon as they are found, in several threads.
+pub trait MessageReader: Sync {
+    /// None: the bytes of the message are needed.
+    fn read(&self, message: &[u8], sender: Endpoint, receiver: Endpoint) -> Option<Reading>;
 }
 
 /// Bytes of messages, one after another.
@@ -37,17 +67,71 @@ pub struct Stored {
     pub begin: Vec<i64>,
     pub end: Vec<i64>,
     pub heap: Vec<u8>,
-    /// Its offset in the file.
-    pub place: Vec<i64>,
 }
 
 impl Stored {
-    fn add(&mut self, row: usize, message: &[u8], place: i64) {
+    fn add(&mut self, row: usize, message: &[u8]) {
         self.row.push(row as u32);
-        self.place.push(place);
         self.begin.push(self.heap.len() as i64);
         self.heap.extend_from_slice(message);
         self.end.push(self.heap.len() as i64);
+    }
+
+    /// Add the messages of another part, whose first row is `rows` here.
+    fn append(&mut self, other: &Stored, rows: u32) {
+        let before = self.heap.len() as i64;
+        self.row.extend(other.row.iter().map(|row| rows + row));
+        self.begin.extend(other.begin.iter().map(|begin| before + begin));
+        self.end.extend(other.end.iter().map(|end| before + end));
+        self.heap.extend_from_slice(&other.heap);
+    }
+
+    fn clear(&mut self) {
+        self.row.clear();
+        self.begin.clear();
+        self.end.clear();
+        self.heap.clear();
+    }
+}
+
+/// Messages that a `MessageReader` has read, as columns of one length.
+#[derive(Debug, Default)]
+pub struct Readings {
+    pub row: Vec<u32>,
+    /// Offset of the message in the file, and its bytes.
+    pub place: Vec<i64>,
+    pub size: Vec<i64>,
+    pub form: Vec<i64>,
+    pub sender_differs: Vec<i8>,
+    pub receiver_differs: Vec<i8>,
+}
+
+impl Readings {
+    fn add(&mut self, row: usize, place: i64, size: usize, reading: Reading) {
+        self.row.push(row as u32);
+        self.place.push(place);
+        self.size.push(size as i64);
+        self.form.push(reading.form);
+        self.sender_differs.push(reading.sender_differs);
+        self.receiver_differs.push(reading.receiver_differs);
+    }
+
+    fn append(&mut self, other: &Readings, rows: u32) {
+        self.row.extend(other.row.iter().map(|row| rows + row));
+        self.place.extend_from_slice(&other.place);
+        self.size.extend_from_slice(&other.size);
+        self.form.extend_from_slice(&other.form);
+        self.sender_differs.extend_from_slice(&other.sender_differs);
+        self.receiver_differs.extend_from_slice(&other.receiver_differs);
+    }
+
+    fn clear(&mut self) {
+        self.row.clear();
+        self.place.clear();
+        self.size.clear();
+        self.form.clear();
+        self.sender_differs.clear();
+        self.receiver_differs.clear();
     }
 }
 
@@ -60,17 +144,38 @@ pub struct Rest {
     pub captured: Vec<i64>,
     pub length: Vec<i64>,
     pub time_ns: Vec<i64>,
-    /// The bytes of the packets, and PADDING zeros.
+    /// The bytes of the packets; those that `read_file` returns end with PADDING zeros.
     pub data: Vec<u8>,
 }
 
+impl Rest {
+    fn append(&mut self, other: &Rest, packets: i64) {
+        let before = self.data.len() as i64;
+        self.index.extend(other.index.iter().map(|index| packets + index));
+        self.offset.extend(other.offset.iter().map(|offset| before + offset));
+        self.captured.extend_from_slice(&other.captured);
+        self.length.extend_from_slice(&other.length);
+        self.time_ns.extend_from_slice(&other.time_ns);
+        self.data.extend_from_slice(&other.data);
+    }
+
+    fn clear(&mut self) {
+        self.index.clear();
+        self.offset.clear();
+        self.captured.clear();
+        self.length.clear();
+        self.time_ns.clear();
+        self.data.clear();
+    }
+}
+
 /// The contents of a part of a file.
-#[derive(Default)]
 pub struct Part {
-    /// The rows of the messages; numbers count from 0 within the part.
+    /// The rows of the messages.
     pub scan: Scan,
     pub clear: Stored,
     pub encrypted: Stored,
+    pub readings: Readings,
     pub rest: Rest,
     pub packets: u64,
     /// On the wire.
@@ -79,69 +184,109 @@ pub struct Part {
     pub truncated: u64,
     pub first_ns: i64,
     pub last_ns: i64,
+    /// File offset of the first record; None: unknown.
+    pub start: Option<u64>,
     /// File offset of the first record that was not read.
     pub stop: u64,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Part {
+            scan: Scan::default(),
+            clear: Stored::default(),
+            encrypted: Stored::default(),
+            readings: Readings::default(),
+            rest: Rest::default(),
+            packets: 0,
+            bytes: 0,
+            truncated: 0,
+            first_ns: i64::MAX,
+            last_ns: i64::MIN,
+            start: None,
+            stop: 0,
+        }
+    }
 }
 
 /// How a file is read.
 pub struct Plan<'a> {
     pub layout: PcapLayout,
     pub tables: Tables<'a>,
-    pub encrypted: WantedSpis,
+    pub encrypted: WantedSpis<'a>,
+    /// None: all clear messages are stored.
+    pub reader: Option<&'a dyn MessageReader>,
+}
+
+/// Where the records of a part begin.
+#[derive(Clone, Copy)]
+enum Start {
+    At(u64),
+    /// At the first record after an offset, which is not known.
+    After(u64),
 }
 
 impl Part {
-    /// Read the records that begin before the offset `end` from a file at the offset `begin`, where a record begins.
+    /// Remove everything, and keep the memory.
+    fn clear(&mut self) {
+        self.scan.clear();
+        self.clear.clear();
+        self.encrypted.clear();
+        self.readings.clear();
+        self.rest.clear();
+        (self.packets, self.bytes, self.truncated) = (0, 0, 0);
+        (self.first_ns, self.last_ns) = (i64::MAX, i64::MIN);
+        (self.start, self.stop) = (None, 0);
+    }
+
+    /// Read the records that begin before the offset `end` from a file, which is at the offset of `start`.
     ///
-    /// Stops before a record that Python must check, at an incomplete one, and where the file cannot be read.
-    pub fn read(file: &mut impl Read, begin: u64, end: u64, plan: &Plan) -> Self {
-        let mut part = Part {
-            first_ns: i64::MAX,
-            last_ns: i64::MIN,
-            stop: begin,
-            ..Part::default()
-        };
-        let mut buffer = vec![0; CHUNK];
+    /// Stops before a record that Python must check, at an incomplete one, and where the file cannot be read. `buffer`
+    /// has the size of what is read at once.
+    fn read(&mut self, file: &mut impl Read, buffer: &mut [u8], start: Start, end: u64, plan: &Plan) {
+        let (Start::At(offset) | Start::After(offset)) = start;
+        let mut guess = matches!(start, Start::After(_));
+        (self.start, self.stop) = ((!guess).then_some(offset), offset);
         let mut filled = 0;
-        let mut is_first = true;
-        while part.stop < end {
-            let at_end = fill(file, &mut buffer, &mut filled);
-            let Some(mut records) = walk_pcap(&buffer, 0, filled, &plan.layout) else {
+        let mut beyond = if guess { buffer.len() } else { BEYOND };
+        while self.stop < end {
+            let remaining = usize::try_from(end - self.stop).unwrap_or(usize::MAX);
+            let wanted = remaining.saturating_add(beyond).clamp(filled, buffer.len());
+            let at_end = fill(file, &mut buffer[..wanted], &mut filled);
+            if guess {
+                let Some(first) = guess_record(&buffer[..filled], &plan.layout) else {
+                    return;
+                };
+                buffer.copy_within(first..filled, 0);
+                filled -= first;
+                self.stop += first as u64;
+                self.start = Some(self.stop);
+                (guess, beyond) = (false, BEYOND);
+                continue;
+            }
+            let Some(mut records) = walk_pcap(buffer, 0, filled, &plan.layout) else {
                 break;
             };
-            let limit = usize::try_from(end - part.stop).unwrap_or(usize::MAX);
-            records.truncate(limit, plan.layout.header_size);
+            records.truncate(remaining, plan.layout.header_size);
             let interface = vec![0; records.offset.len()];
             let packets = Packets {
-                data: &buffer,
+                data: &buffer[..filled],
                 offset: &records.offset,
                 captured: &records.captured,
                 length: &records.length,
                 time_ns: &records.time_ns,
                 interface: &interface,
             };
-            part.add(&packets, plan);
-            part.stop += records.stop as u64;
-            if is_first {
-                part.reserve((end - part.stop.min(end)) as f64 / records.stop as f64);
-                is_first = false;
-            }
-            if at_end || records.stop == 0 {
+            self.add(&packets, plan);
+            self.stop += records.stop as u64;
+            if at_end || (records.stop == 0 && wanted == buffer.len()) {
                 break;
+            }
+            if records.stop == 0 {
+                beyond = buffer.len(); // the last record is larger than usual
             }
             buffer.copy_within(records.stop..filled, 0);
             filled -= records.stop;
-        }
-        part.rest.data.resize(part.rest.data.len() + PADDING, 0);
-        part
-    }
-
-    /// Make room for `ratio` times the rows and messages so far, so that they are not copied to larger memory.
-    fn reserve(&mut self, ratio: f64) {
-        let more = |count: usize| (count as f64 * ratio * RESERVE) as usize;
-        self.scan.reserve(more(self.scan.number.len()));
-        for stored in [&mut self.clear, &mut self.encrypted] {
-            stored.heap.reserve_exact(more(stored.heap.len()));
         }
     }
 
@@ -150,16 +295,19 @@ impl Part {
         self.scan.extend(packets, &plan.tables, self.packets as u32);
         for (at, &clear) in self.scan.clear.iter().enumerate() {
             let row = rows + at;
-            let stored = if clear {
-                &mut self.clear
-            } else if plan.encrypted.contains(self.scan.spi_i[row]) {
-                &mut self.encrypted
-            } else {
-                continue;
-            };
             let (begin, end) = (self.scan.begin[at], self.scan.end[at]);
             let message = &packets.data[begin as usize..end as usize];
-            stored.add(row, message, (self.stop as i64).wrapping_add(begin));
+            if clear {
+                match self.read_message(row, message, plan) {
+                    Some(reading) => {
+                        let place = (self.stop as i64).wrapping_add(begin);
+                        self.readings.add(row, place, message.len(), reading);
+                    }
+                    None => self.clear.add(row, message),
+                }
+            } else if plan.encrypted.contains(self.scan.spi_i[row]) {
+                self.encrypted.add(row, message);
+            }
         }
         for &index in &self.scan.rest {
             let place = index as usize;
@@ -191,6 +339,48 @@ impl Part {
             self.last_ns = self.last_ns.max(time_ns);
         }
     }
+
+    fn read_message(&self, row: usize, message: &[u8], plan: &Plan) -> Option<Reading> {
+        let reader = plan.reader?;
+        let scan = &self.scan;
+        if scan.protocol[row] != IKEV2 {
+            return None;
+        }
+        let sender = Endpoint {
+            address: scan.address(scan.source[row])?,
+            port: scan.source_port[row],
+        };
+        let receiver = Endpoint {
+            address: scan.address(scan.destination[row])?,
+            port: scan.destination_port[row],
+        };
+        reader.read(message, sender, receiver)
+    }
+
+    /// Make room for `ratio` times the rows and messages so far, so that they are not copied to larger memory.
+    fn reserve(&mut self, ratio: f64) {
+        let more = |count: usize| (count as f64 * ratio * RESERVE) as usize;
+        self.scan.reserve(more(self.scan.number.len()));
+        for stored in [&mut self.clear, &mut self.encrypted] {
+            stored.heap.reserve_exact(more(stored.heap.len()));
+        }
+    }
+
+    /// Add the part that follows; `first` is the number of the first packet of the file's first part.
+    fn append(&mut self, other: &Part, first: u32) {
+        let rows = self.scan.number.len() as u32;
+        self.scan.append(&other.scan, first.wrapping_add(self.packets as u32));
+        self.clear.append(&other.clear, rows);
+        self.encrypted.append(&other.encrypted, rows);
+        self.readings.append(&other.readings, rows);
+        self.rest.append(&other.rest, self.packets as i64);
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.truncated += other.truncated;
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.stop = other.stop;
+    }
 }
 
 /// Fill the buffer; whether the file ends before.
@@ -206,31 +396,185 @@ fn fill(file: &mut impl Read, buffer: &mut [u8], filled: &mut usize) -> bool {
     false
 }
 
-/// Read a part for each offset in `begins`, each up to the next offset or `end`, in parallel; `open` opens the file at
-/// an offset.
+/// How much is done at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub threads: usize,
+    /// Bytes of the blocks that the threads take in turns.
+    pub block: u64,
+    /// Bytes of packets that are handed back, after which reading stops.
+    pub rest: usize,
+}
+
+/// How far reading has come, for other threads, which can stop it.
+#[derive(Default)]
+pub struct State {
+    /// File offset up to which all records have been read.
+    pub position: AtomicU64,
+    /// Rows so far.
+    pub rows: AtomicUsize,
+    pub stopped: AtomicBool,
+}
+
+/// The blocks of a file, and what has been read of them.
+struct Progress {
+    /// Number of the next block that a thread takes, and of the next one that is appended to `whole`.
+    taken: usize,
+    appended: usize,
+    /// Blocks that were read before the ones before them.
+    waiting: BTreeMap<usize, Part>,
+    /// Empty parts, whose memory is used again.
+    spare: Vec<Part>,
+    whole: Part,
+    finished: bool,
+}
+
+/// Reads a range of a file in threads.
+struct FileReading<'a, O> {
+    /// Opens the file at an offset.
+    open: O,
+    begin: u64,
+    end: u64,
+    first: u32,
+    limits: Limits,
+    plan: &'a Plan<'a>,
+    state: &'a State,
+    progress: Mutex<Progress>,
+    appended: Condvar,
+}
+
+/// Read the records that begin in a range of a file, where a record begins; `open` opens the file at an offset.
 ///
-/// Returns the parts up to the first one that does not end where the next one begins.
-pub fn read_parts<F: Read>(open: impl Fn(u64) -> Option<F> + Sync, begins: &[u64], end: u64, plan: &Plan) -> Vec<Part> {
-    let ends = begins.iter().skip(1).copied().chain([end]);
-    let read = |begin: u64, end: u64| Some(Part::read(&mut open(begin)?, begin, end, plan));
-    let mut parts = std::thread::scope(|scope| {
-        let mut bounds = begins.iter().copied().zip(ends);
-        let first = bounds.next();
-        let others: Vec<_> = bounds
-            .map(|(begin, end)| scope.spawn(move || read(begin, end)))
-            .collect();
-        let first = first.and_then(|(begin, end)| read(begin, end));
-        let others = others.into_iter().map(|thread| thread.join().ok().flatten());
-        std::iter::once(first)
-            .chain(others)
-            .map_while(|part| part)
-            .collect::<Vec<_>>()
+/// Stops before a record that Python must check, at an incomplete one, where the file cannot be read, and at the limit
+/// of packets that are handed back. `first` is the number of the first packet.
+pub fn read_file<F: Read, O: Fn(u64) -> Option<F> + Sync>(
+    open: O,
+    (begin, end): (u64, u64),
+    first: u32,
+    limits: Limits,
+    plan: &Plan,
+    state: &State,
+) -> Part {
+    let whole = Part {
+        start: Some(begin),
+        stop: begin,
+        ..Part::default()
+    };
+    let reading = FileReading {
+        open,
+        begin,
+        end,
+        first,
+        limits,
+        plan,
+        state,
+        progress: Mutex::new(Progress {
+            taken: 0,
+            appended: 0,
+            waiting: BTreeMap::new(),
+            spare: Vec::new(),
+            whole,
+            finished: begin >= end,
+        }),
+        appended: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..limits.threads {
+            scope.spawn(|| reading.read_blocks());
+        }
+        reading.read_blocks();
     });
-    let joined = parts
-        .iter()
-        .zip(begins.iter().skip(1))
-        .take_while(|(part, &next)| part.stop == next);
-    let usable = joined.count() + 1;
-    parts.truncate(usable);
-    parts
+    let progress = reading.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut whole = progress.whole;
+    whole.rest.data.resize(whole.rest.data.len() + PADDING, 0);
+    whole
+}
+
+impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
+    /// Read blocks until none is left.
+    fn read_blocks(&self) {
+        let mut buffer = vec![0; CHUNK];
+        while let Some((block, start, mut part)) = self.take_block() {
+            self.read_part(&mut part, &mut buffer, start, self.find_end(block));
+            let mut progress = self.lock();
+            progress.waiting.insert(block, part);
+            while let Some(part) = self.take_next(&mut progress) {
+                self.append(&mut progress, part, &mut buffer);
+            }
+            self.appended.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find_end(&self, block: usize) -> u64 {
+        let size = self.limits.block.max(1);
+        let end = size.saturating_mul(block as u64 + 1).saturating_add(self.begin);
+        end.min(self.end)
+    }
+
+    /// The next block, where its records begin, and an empty part; None: there is no other block.
+    fn take_block(&self) -> Option<(usize, Start, Part)> {
+        let mut progress = self.lock();
+        while !progress.finished && progress.taken >= progress.appended + LOOK_AHEAD {
+            progress = self.appended.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+        let block = progress.taken;
+        let begin = if block == 0 {
+            self.begin
+        } else {
+            self.find_end(block - 1)
+        };
+        if progress.finished || begin >= self.end {
+            return None;
+        }
+        progress.taken += 1;
+        let start = if block == progress.appended {
+            Start::At(progress.whole.stop)
+        } else {
+            Start::After(begin)
+        };
+        let part = progress.spare.pop().unwrap_or_default();
+        Some((block, start, part))
+    }
+
+    fn read_part(&self, part: &mut Part, buffer: &mut [u8], start: Start, end: u64) {
+        part.clear();
+        let (Start::At(offset) | Start::After(offset)) = start;
+        if let Some(mut file) = (self.open)(offset) {
+            part.read(&mut file, buffer, start, end, self.plan);
+        }
+    }
+
+    /// The part of the block that follows those that have been appended.
+    fn take_next(&self, progress: &mut Progress) -> Option<Part> {
+        if progress.finished {
+            return None;
+        }
+        progress.waiting.remove(&progress.appended)
+    }
+
+    fn append(&self, progress: &mut Progress, mut part: Part, buffer: &mut [u8]) {
+        let end = self.find_end(progress.appended);
+        if part.start != Some(progress.whole.stop) {
+            // the guess was wrong
+            self.read_part(&mut part, buffer, Start::At(progress.whole.stop), end);
+        }
+        let whole = &mut progress.whole;
+        if part.start.is_some() {
+            whole.append(&part, self.first);
+        }
+        if progress.appended == 0 && whole.stop > self.begin {
+            let remaining = self.end.saturating_sub(whole.stop);
+            whole.reserve(remaining as f64 / (whole.stop - self.begin) as f64);
+        }
+        self.state.position.store(whole.stop, Ordering::Relaxed);
+        self.state.rows.store(whole.scan.number.len(), Ordering::Relaxed);
+        let full = whole.rest.data.len() >= self.limits.rest || self.state.stopped.load(Ordering::Relaxed);
+        progress.finished = whole.stop < end || full || end >= self.end;
+        progress.appended += 1;
+        progress.spare.push(part);
+    }
 }

@@ -98,7 +98,7 @@ pub struct Packets<'a> {
 
 /// An IPv4 or IPv6 address.
 #[derive(Clone, Copy, Debug)]
-enum Address {
+pub enum Address {
     V4(u32),
     V6([u8; 16]),
 }
@@ -183,18 +183,19 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Make room for so many further rows.
+    /// Make room for so many further rows of `append`.
     pub fn reserve(&mut self, rows: usize) {
         macro_rules! reserve {
             ($($name:ident),*) => { $(self.$name.reserve_exact(rows);)* };
         }
-        reserve!(number, time_ns, interface, bytes, captured, encapsulation);
+        reserve!(number, time_ns, bytes, captured, encapsulation);
         reserve!(source, source_port, destination, destination_port, ttl, ip_id, digest);
         reserve!(protocol, spi_i, spi_r, next_payload, exchange_type, flags, message_id);
         reserve!(ike_bytes, fragment, fragments);
     }
 
-    fn code(&mut self, address: Address) -> u64 {
+    /// The code of an address, which is added to those of IPv6.
+    pub fn code(&mut self, address: Address) -> u64 {
         match address {
             Address::V4(number) => number.into(),
             Address::V6(bytes) => {
@@ -205,6 +206,82 @@ impl Scan {
                 }
                 code
             }
+        }
+    }
+
+    /// The address of a code; None if it has none.
+    pub fn address(&self, code: u64) -> Option<Address> {
+        match u32::try_from(code) {
+            Ok(number) => Some(Address::V4(number)),
+            Err(_) => self
+                .ipv6
+                .get((code - FIRST_IPV6) as usize)
+                .map(|&bytes| Address::V6(bytes)),
+        }
+    }
+
+    /// Remove all rows, addresses and counts, and keep the memory.
+    pub fn clear(&mut self) {
+        macro_rules! clear {
+            ($($name:ident),*) => { $(self.$name.clear();)* };
+        }
+        clear!(
+            row,
+            begin,
+            end,
+            clear,
+            number,
+            time_ns,
+            interface,
+            bytes,
+            captured,
+            encapsulation
+        );
+        clear!(source, source_port, destination, destination_port, ttl, ip_id, digest);
+        clear!(protocol, spi_i, spi_r, next_payload, exchange_type, flags, message_id);
+        clear!(ike_bytes, fragment, fragments, ipv6, rest, codes);
+        self.packets = [0; CATEGORIES];
+        self.total = [0; CATEGORIES];
+    }
+
+    /// Add the rows of another scan, whose packets have numbers from 0; `first` is the number of its first packet.
+    ///
+    /// Its `row`, `begin`, `end`, `clear`, `interface` and `rest` are left out.
+    pub fn append(&mut self, other: &Scan, first: u32) {
+        macro_rules! append {
+            ($($name:ident),*) => { $(self.$name.extend_from_slice(&other.$name);)* };
+        }
+        append!(
+            time_ns,
+            bytes,
+            captured,
+            encapsulation,
+            source_port,
+            destination_port,
+            ttl,
+            ip_id,
+            digest
+        );
+        append!(protocol, spi_i, spi_r, next_payload, exchange_type, flags, message_id);
+        append!(ike_bytes, fragment, fragments);
+        self.number
+            .extend(other.number.iter().map(|number| first.wrapping_add(*number)));
+        if other.ipv6.is_empty() {
+            append!(source, destination);
+        } else {
+            let codes: Vec<u64> = other.ipv6.iter().map(|&bytes| self.code(Address::V6(bytes))).collect();
+            let translate = |&code: &u64| match code.checked_sub(FIRST_IPV6) {
+                Some(index) => codes.get(index as usize).copied().unwrap_or(code),
+                None => code,
+            };
+            self.source.extend(other.source.iter().map(translate));
+            self.destination.extend(other.destination.iter().map(translate));
+        }
+        for (count, more) in self.packets.iter_mut().zip(other.packets) {
+            *count += more;
+        }
+        for (count, more) in self.total.iter_mut().zip(other.total) {
+            *count += more;
         }
     }
 

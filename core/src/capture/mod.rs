@@ -1,6 +1,6 @@
 //! Replacements of functions of ikeanalyze/capture.
 
-mod bytes;
+pub mod bytes;
 pub mod copy;
 pub mod file;
 pub mod frames;

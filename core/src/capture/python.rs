@@ -4,15 +4,17 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::file::{read_parts, Part, Plan, Stored, WantedSpis};
+use super::file::{read_file, Limits, MessageReader, Part, Plan, Readings, State, Stored, WantedSpis};
 use super::frames::{Link, Packets, Scan, Tables};
 use super::records::PcapLayout;
+use crate::analysis::init_messages::InitForms;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -220,13 +222,12 @@ impl PlainScan {
     }
 }
 
-/// Messages by row: where each begins and ends in their bytes, these bytes, and its offset in the file.
+/// Messages by row: where each begins and ends in their bytes, and these bytes.
 type StoredColumns = (
     Py<PyArray1<u32>>,
     Py<PyArray1<i64>>,
     Py<PyArray1<i64>>,
     Py<PyArray1<u8>>,
-    Py<PyArray1<i64>>,
 );
 
 fn make_stored(py: Python<'_>, stored: Stored) -> StoredColumns {
@@ -235,17 +236,38 @@ fn make_stored(py: Python<'_>, stored: Stored) -> StoredColumns {
         PyArray1::from_vec(py, stored.begin).unbind(),
         PyArray1::from_vec(py, stored.end).unbind(),
         PyArray1::from_vec(py, stored.heap).unbind(),
-        PyArray1::from_vec(py, stored.place).unbind(),
+    )
+}
+
+/// Messages that were read by row: offset in the file, size, form, and whether sender and receiver differ.
+type ReadingColumns = (
+    Py<PyArray1<u32>>,
+    Py<PyArray1<i64>>,
+    Py<PyArray1<i64>>,
+    Py<PyArray1<i64>>,
+    Py<PyArray1<i8>>,
+    Py<PyArray1<i8>>,
+);
+
+fn make_readings(py: Python<'_>, readings: Readings) -> ReadingColumns {
+    (
+        PyArray1::from_vec(py, readings.row).unbind(),
+        PyArray1::from_vec(py, readings.place).unbind(),
+        PyArray1::from_vec(py, readings.size).unbind(),
+        PyArray1::from_vec(py, readings.form).unbind(),
+        PyArray1::from_vec(py, readings.sender_differs).unbind(),
+        PyArray1::from_vec(py, readings.receiver_differs).unbind(),
     )
 }
 
 /// The contents of a part of a pcap file.
 #[pyclass(frozen, get_all)]
 struct PcapPart {
-    /// The plain packets, without `row`, `begin`, `end` and `clear`.
+    /// The plain packets, without `row`, `begin`, `end`, `clear` and `interface`.
     plain: Py<PlainScan>,
     clear: StoredColumns,
     encrypted: StoredColumns,
+    readings: ReadingColumns,
     /// Buffer, offset, captured length, length, time and index of the packets that are handed back.
     rest: (
         Py<PyArray1<u8>>,
@@ -269,6 +291,7 @@ impl PcapPart {
             plain: Py::new(py, PlainScan::new(py, part.scan)?)?,
             clear: make_stored(py, part.clear),
             encrypted: make_stored(py, part.encrypted),
+            readings: make_readings(py, part.readings),
             rest: (
                 PyArray1::from_vec(py, part.rest.data).unbind(),
                 PyArray1::from_vec(py, part.rest.offset).unbind(),
@@ -302,46 +325,112 @@ fn open_at(path: &Path, identity: (u64, u64), offset: u64) -> Option<File> {
     Some(file)
 }
 
-/// Read parts of a pcap file in parallel, each from an offset in `begins` to the next one or to `end`.
-#[pyfunction]
-#[pyo3(signature = (path, identity, begins, end, spis, tables, link, *, big_endian, lengths_swapped, lengths_unordered, header_size, fraction_ns, usual))]
-#[allow(clippy::too_many_arguments)]
-fn read_pcap(
-    py: Python<'_>,
+/// Reads a pcap file.
+#[pyclass(frozen)]
+struct PcapReader {
     path: PathBuf,
     identity: (u64, u64),
-    begins: Vec<u64>,
-    end: u64,
     spis: Option<HashSet<u64>>,
-    tables: &HeaderTables,
-    link: Option<(usize, usize)>,
-    big_endian: bool,
-    lengths_swapped: bool,
-    lengths_unordered: bool,
-    header_size: usize,
-    fraction_ns: i64,
-    usual: i64,
-) -> PyResult<Vec<PcapPart>> {
-    let links = [make_link(link)];
-    let plan = Plan {
-        layout: PcapLayout {
-            big_endian,
-            lengths_swapped,
-            lengths_unordered,
-            header_size,
-            fraction_ns,
-            usual,
-        },
-        tables: Tables {
-            links: &links,
-            ethertypes: &tables.ethertypes,
-            protocols: &tables.protocols,
-            ports: &tables.ports,
-        },
-        encrypted: spis.map_or(WantedSpis::All, WantedSpis::Of),
-    };
-    let parts = py.detach(|| read_parts(|offset| open_at(&path, identity, offset), &begins, end, &plan));
-    parts.into_iter().map(|part| PcapPart::new(py, part)).collect()
+    tables: Py<HeaderTables>,
+    link: Link,
+    /// None: clear messages are stored.
+    forms: Option<InitForms>,
+    layout: PcapLayout,
+    state: State,
+}
+
+#[pymethods]
+impl PcapReader {
+    #[new]
+    #[pyo3(signature = (path, identity, spis, tables, link, read_inits, *, big_endian, lengths_swapped, lengths_unordered, header_size, fraction_ns, usual))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        path: PathBuf,
+        identity: (u64, u64),
+        spis: Option<HashSet<u64>>,
+        tables: Py<HeaderTables>,
+        link: Option<(usize, usize)>,
+        read_inits: bool,
+        big_endian: bool,
+        lengths_swapped: bool,
+        lengths_unordered: bool,
+        header_size: usize,
+        fraction_ns: i64,
+        usual: i64,
+    ) -> Self {
+        Self {
+            path,
+            identity,
+            spis,
+            tables,
+            link: make_link(link),
+            forms: read_inits.then(InitForms::default),
+            layout: PcapLayout {
+                big_endian,
+                lengths_swapped,
+                lengths_unordered,
+                header_size,
+                fraction_ns,
+                usual,
+            },
+            state: State::default(),
+        }
+    }
+
+    /// The file offset up to which all records have been read; can be asked while another thread reads.
+    #[getter]
+    fn position(&self) -> u64 {
+        self.state.position.load(Ordering::Relaxed)
+    }
+
+    /// The rows of the part that is being read, so far.
+    #[getter]
+    fn rows(&self) -> usize {
+        self.state.rows.load(Ordering::Relaxed)
+    }
+
+    /// Let a thread that reads return soon.
+    fn stop(&self) {
+        self.state.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// A message of each form, by number.
+    fn list_samples<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        let samples = self.forms.as_ref().map(InitForms::samples).unwrap_or_default();
+        samples.iter().map(|sample| PyBytes::new(py, sample)).collect()
+    }
+
+    /// Read the records that begin between two offsets of the file; `first` is the number of the first packet.
+    fn read(
+        &self,
+        py: Python<'_>,
+        bounds: (u64, u64),
+        first: u32,
+        threads: usize,
+        block: u64,
+        rest: usize,
+    ) -> PyResult<PcapPart> {
+        let links = [self.link];
+        let tables = self.tables.get();
+        let limits = Limits { threads, block, rest };
+        let part = py.detach(|| {
+            let plan = Plan {
+                layout: self.layout,
+                tables: Tables {
+                    links: &links,
+                    ethertypes: &tables.ethertypes,
+                    protocols: &tables.protocols,
+                    ports: &tables.ports,
+                },
+                encrypted: self.spis.as_ref().map_or(WantedSpis::All, WantedSpis::Of),
+                reader: self.forms.as_ref().map(|forms| forms as &dyn MessageReader),
+            };
+            let open = |offset| open_at(&self.path, self.identity, offset);
+            read_file(open, bounds, first, limits, &plan, &self.state)
+        });
+        self.state.rows.store(0, Ordering::Relaxed);
+        PcapPart::new(py, part)
+    }
 }
 
 fn make_link(link: Option<(usize, usize)>) -> Link {
@@ -357,9 +446,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<HeaderTables>()?;
     module.add_class::<PlainScan>()?;
     module.add_class::<PcapPart>()?;
+    module.add_class::<PcapReader>()?;
     module.add_function(wrap_pyfunction!(copy_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(find_packet_blocks, module)?)?;
-    module.add_function(wrap_pyfunction!(read_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(scan_packets, module)?)
 }

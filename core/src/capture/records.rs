@@ -79,6 +79,49 @@ pub fn walk_pcap(data: &[u8], start: usize, end: usize, layout: &PcapLayout) -> 
     Some(records)
 }
 
+/// Bytes of the longest valid packet (MAX_RECORD of ikeanalyze/capture/formats/records.py).
+const MAX_RECORD: i64 = 16 << 20;
+/// Number of plausible record headers in sequence that identify a record.
+const CHAIN: usize = 64;
+/// The number that suffices if the data ends before.
+const MIN_CHAIN: usize = 8;
+/// Positions that are tried: a record of usual size begins at one of them.
+const GUESSES: usize = 262_144;
+
+/// The position of the first record in a part of a pcap file: one that is followed by many plausible records.
+///
+/// As `Pcap.guess` of ikeanalyze/capture/formats/pcap.py.
+pub fn guess_record(data: &[u8], layout: &PcapLayout) -> Option<usize> {
+    (0..data.len().min(GUESSES)).find(|&at| begins_chain(data, at, layout))
+}
+
+/// Whether plausible records follow each other from this position on.
+#[inline(always)]
+fn begins_chain(data: &[u8], mut at: usize, layout: &PcapLayout) -> bool {
+    for count in 0..CHAIN {
+        if at.saturating_add(layout.header_size) > data.len() {
+            return count >= MIN_CHAIN;
+        }
+        let Some(captured) = read_plausible_length(data, at, layout) else {
+            return false;
+        };
+        at = at.saturating_add(layout.header_size).saturating_add(captured);
+    }
+    true
+}
+
+/// The captured length in the record header at this position; None if the header is not plausible.
+#[inline(always)]
+fn read_plausible_length(data: &[u8], at: usize, layout: &PcapLayout) -> Option<usize> {
+    let field = |index: usize| word(data, at + 4 * index, layout.big_endian).map(i64::from);
+    let (mut captured, mut length) = (field(2)?, field(3)?);
+    if layout.lengths_swapped || (layout.lengths_unordered && captured > length) {
+        (captured, length) = (length, captured);
+    }
+    let plausible = 0 < captured && captured <= length.min(layout.usual) && length <= MAX_RECORD;
+    (plausible && field(1)? * layout.fraction_ns < 1_000_000_000).then_some(captured as usize)
+}
+
 const SECTION: u32 = 0x0A0D_0D0A;
 const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
@@ -166,6 +209,18 @@ mod tests {
             let data = [record(3, 3), record(captured, 200)].concat();
             assert_eq!(walk_pcap(&data, 0, data.len(), &LAYOUT), None);
         }
+    }
+
+    #[test]
+    fn a_record_is_guessed_by_those_that_follow() {
+        let one = record(60, 60);
+        for begin in 0..one.len() {
+            let data = &one.repeat(MIN_CHAIN + 1)[begin..];
+            let expected = if begin == 0 { 0 } else { one.len() - begin };
+            assert_eq!(guess_record(data, &LAYOUT), Some(expected));
+        }
+        assert_eq!(guess_record(&one.repeat(MIN_CHAIN - 1), &LAYOUT), None);
+        assert_eq!(guess_record(&[], &LAYOUT), None);
     }
 
     #[test]

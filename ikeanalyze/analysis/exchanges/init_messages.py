@@ -24,14 +24,12 @@ from ikeanalyze.capture.arrays import (
     UInt32Array,
     UInt64Array,
     read_struct_array,
-    sort_distinct,
 )
-from ikeanalyze.capture.buffers import ClearMessages, MessageBytes
-from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.ip import strip_capture_numbers
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
-from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, PayloadType
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
@@ -83,12 +81,13 @@ def parse_init_messages(
     if early is None:
         return _parse_rows(rows, datagrams, clear, ipv6)
     known, form, sender_differs, receiver_differs = early.look_up(datagrams.datagram[rows])
+    views = early.views
     if known.all():
-        return InitMessages(rows, form, early.views, sender_differs, receiver_differs)
+        return InitMessages(rows, form, views, sender_differs, receiver_differs)
     others = _parse_rows(rows[~known], datagrams, clear, ipv6)
-    form[~known] = others.form + len(early.views)
+    form[~known] = others.form + len(views)
     sender_differs[~known], receiver_differs[~known] = others.sender_differs, others.receiver_differs
-    return InitMessages(rows, form, early.views + others.views, sender_differs, receiver_differs)
+    return InitMessages(rows, form, views + others.views, sender_differs, receiver_differs)
 
 
 def _parse_rows(rows: Int64Array, datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
@@ -263,45 +262,27 @@ class _FormReader:
 
 
 class InitReader:
-    """Reads IKE_SA_INIT messages part by part while a capture is read (`capture.buffers.MessageReader`).
-
-    Only with the core.
-    """
+    """Keeps what the core read in IKE_SA_INIT messages while it read a capture (`capture.buffers.MessageReader`)."""
 
     def __init__(self) -> None:
-        self.views: list[InitMessage] = []  # one message of each form
-        self._forms: dict[int, list[_Form]] = {}  # by bytes of the messages
+        self.samples: list[bytes] = []  # one message of each form
         #: Datagram, form, and whether sender and receiver differ (see `InitMessages`) of the messages of each part.
         self._parts: list[tuple[UInt32Array, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]] = []
 
-    def read(self, messages: ClearMessages) -> BoolArray:
-        """Read messages; returns which of them were read. (messages,)
+    @property
+    def views(self) -> list[InitMessage]:
+        """The contents of one message of each form."""
+        return [parse_init(sample) for sample in self.samples]
 
-        Those of a length that already has the most forms are not.
-        """
-        columns, rows = messages.columns, messages.rows
-        init = np.isin(columns["exchange_type"][rows], INIT_EXCHANGES)
-        init &= columns["protocol"][rows] == Protocol.IKEV2
-        book = b"".join(messages.ipv6)
-        form = np.full(len(rows), -1, np.int64)
-        differs = np.full((2, len(rows)), -1, np.int8)
-        size = np.where(init, messages.end - messages.begin, 0)
-        for length in sort_distinct(size[init]).tolist():
-            for fitting, members in self._match(np.flatnonzero(size == length), length, messages):
-                form[members] = fitting.index
-                begin, frames = messages.begin[members], rows[members]
-                ends = _Endpoints(
-                    source=columns["source"][frames],
-                    source_port=columns["source_port"][frames],
-                    destination=columns["destination"][frames],
-                    destination_port=columns["destination_port"][frames],
-                    ipv6=book,
-                )
-                for side, values in enumerate(fitting.compare_endpoints(messages.heap, begin, ends)):
-                    differs[side, members] = values
-        read: BoolArray = form >= 0
-        self._parts.append((messages.datagrams[read], form[read], differs[0, read], differs[1, read]))
-        return read
+    def add(
+        self,
+        datagrams: UInt32Array,
+        form: Int64Array,
+        sender_differs: npt.NDArray[np.int8],
+        receiver_differs: npt.NDArray[np.int8],
+    ) -> None:
+        """Add messages. (messages,) each"""
+        self._parts.append((datagrams, form, sender_differs, receiver_differs))
 
     def renumber(self, number: Int64Array) -> None:
         """Give each datagram another number: `number[datagram]`."""
@@ -323,21 +304,6 @@ class InitReader:
         order = np.argsort(known)
         place = order[np.minimum(np.searchsorted(known, datagrams, sorter=order), len(known) - 1)]
         return known[place] == datagrams, form[place], sender[place], receiver[place]
-
-    def _match(self, rows: Int64Array, size: int, messages: ClearMessages) -> Iterator[tuple[_Form, Int64Array]]:
-        """Yield the forms of messages that all have `size` bytes, and the messages of each."""
-        forms = self._forms.setdefault(size, [])
-        for place in range(_MAX_FORMS):
-            if not len(rows):
-                return
-            if place == len(forms):
-                at = int(messages.begin[rows[0]])
-                sample = messages.heap[at : at + size].tobytes()
-                self.views.append(parse_init(sample))
-                forms.append(_Form(len(self.views) - 1, sample, self.views[-1]))
-            fits = forms[place].find(messages.heap, messages.begin[rows])
-            yield forms[place], rows[fits]
-            rows = rows[~fits]
 
 
 def _find_form_bytes(sample: bytes) -> BoolArray:

@@ -41,7 +41,7 @@ from ikeanalyze.capture.protocol_numbers import (
 )
 
 if TYPE_CHECKING:
-    from ikeanalyze._core import HeaderTables, PcapPart
+    from ikeanalyze._core import HeaderTables, PcapReader
 
 # What the core does with EtherTypes, protocols and ports: the constants of these names in core/src/capture/frames.rs.
 _ETHERTYPE_IPV4: Final = 1
@@ -104,39 +104,35 @@ def can_read_file(layout: Pcap) -> bool:
 
 def is_mostly_plain(source: CaptureSource, layout: Pcap, begin: int, ports: Collection[int]) -> bool:
     """Whether the compiled core does not hand back most of the packets after this offset; arguments as below."""
-    parts = read_file_parts(source, layout, [begin], begin + _SAMPLE_BYTES, ports, ())
-    return bool(parts) and 2 * len(parts[0].rest[1]) <= parts[0].packets
+    reader = open_compiled_reader(source, layout, ports, ())
+    part = reader.read((begin, begin + _SAMPLE_BYTES), 1, 1, _SAMPLE_BYTES, _SAMPLE_BYTES)
+    return 2 * len(part.rest[1]) <= part.packets
 
 
-def read_file_parts(
+def open_compiled_reader(
     source: CaptureSource,
     layout: Pcap,
-    begins: Sequence[int],
-    end: int,
     ports: Collection[int],
     spis: Collection[int] | None,
-) -> "list[PcapPart]":
-    """Read parts of an uncompressed pcap file in parallel, each from an offset in `begins` to the next one or to `end`.
-
-    Returns the parts up to the first one that does not end where the next one begins: where one of `begins` is not the
-    beginning of a record, or where Python must continue, because a record is incomplete or not plausible.
+    *,
+    read_inits: bool = False,
+) -> "PcapReader":
+    """Return a reader of an uncompressed pcap file that belongs to the compiled core.
 
     Args:
         source: the file.
         layout: its format; see `can_read_file`.
-        begins: offsets of records.
-        end: offset from which on no record is read.
         ports: as in `read_plain_packets`.
         spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
+        read_inits: read IKE_SA_INIT messages, as far as their forms are needed, instead of keeping their bytes.
     """
-    return core.compiled.read_pcap(
+    return core.compiled.PcapReader(
         source.name,
         source.identify(),
-        list(begins),
-        end,
         None if spis is None else set(spis),
         _make_tables(frozenset(ports)),
         _LINKS[layout.interfaces[0].link_type],
+        read_inits,
         **layout.record_layout,
     )
 
