@@ -229,6 +229,35 @@ def write_parquet(
         OSError: the file cannot be written.
     """
 
+class ParquetTable:
+    """A Parquet file that is written column by column: `path`, `template`, `rows` and `row_group` of `write_parquet`.
+
+    Raises:
+        ValueError: the template is not a Parquet file, or a row group has no rows.
+        OSError: the file cannot be created.
+    """
+
+    def __init__(self, path: str, template: bytes, rows: int, row_group: int) -> None: ...
+    def write(
+        self,
+        columns: Sequence[
+            tuple[
+                int,
+                tuple[
+                    npt.NDArray[Any] | str | None,
+                    npt.NDArray[Any] | None,
+                    tuple[str, Int64Array] | None,
+                    tuple[UInt8Array, UInt8Array] | None,
+                ],
+            ]
+        ],
+        order: Int32Array | None,
+    ) -> None:
+        """Write some columns, each with the number of its leaf in the schema; otherwise as in `write_parquet`."""
+
+    def finish(self) -> None:
+        """Complete the file, when each leaf has been written once."""
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
 

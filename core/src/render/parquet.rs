@@ -44,6 +44,8 @@ impl From<std::io::Error> for Error {
 
 type Result<T> = std::result::Result<T, Error>;
 
+const OTHER_COLUMNS: Error = Error::Invalid("other columns than in the schema");
+
 /// Texts one after another.
 #[derive(Clone, Copy)]
 pub struct Texts<'a> {
@@ -143,45 +145,104 @@ pub fn write_table(
     order: Option<&[i32]>,
     group: usize,
 ) -> Result<()> {
-    let is_outside = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= rows);
-    if order.is_some_and(|order| order.len() != rows || order.iter().any(is_outside)) {
-        return Err(Error::Invalid("an order of other rows"));
+    let mut table = TableWriter::new(out, template, rows, group)?;
+    if table.template.leaves.len() != columns.len() {
+        return Err(OTHER_COLUMNS);
     }
-    let template = Template::read(template).ok_or(Error::Invalid("the template is not a Parquet file"))?;
-    if template.leaves.len() != columns.len() || group == 0 {
-        return Err(Error::Invalid("other columns than in the schema"));
-    }
-    let mut bounds = Vec::with_capacity(columns.len());
-    for (column, leaf) in columns.iter().zip(&template.leaves) {
-        bounds.push(find_bounds(column, leaf, rows, group)?);
-    }
-    let mut out = BufWriter::new(out);
-    out.write_all(MAGIC)?;
-    let mut at = MAGIC.len();
-    let mut row_groups = Vec::new();
-    for (number, first) in (0..rows).step_by(group).enumerate() {
-        let (mut chunks, mut bytes) = (Vec::new(), 0);
-        for ((column, leaf), bounds) in columns.iter().zip(&template.leaves).zip(&bounds) {
-            let chunk = encode_chunk(column, order, &bounds[number], &bounds[number + 1], leaf)?;
-            out.write_all(&chunk.data)?;
-            chunks.push(describe_chunk(&chunk, leaf, at));
-            at += chunk.data.len();
-            bytes += chunk.bytes;
+    let columns: Vec<(usize, &Column)> = columns.iter().enumerate().collect();
+    table.write(&columns, order)?;
+    table.finish()
+}
+
+/// A table that is being written. Columns can be written in any order, because each has its place in the metadata.
+pub struct TableWriter<W: Write> {
+    out: BufWriter<W>,
+    at: usize,
+    template: Template,
+    rows: usize,
+    group: usize,
+    /// By row group and leaf: the metadata of the chunk and its bytes without compression; None: not written yet.
+    chunks: Vec<Vec<Option<(StructWriter, usize)>>>,
+}
+
+impl<W: Write> TableWriter<W> {
+    /// Begin a table of so many rows with the schema of the empty file `template`, in groups of `group` rows.
+    pub fn new(out: W, template: &[u8], rows: usize, group: usize) -> Result<Self> {
+        let template = Template::read(template).ok_or(Error::Invalid("the template is not a Parquet file"))?;
+        if group == 0 {
+            return Err(Error::Invalid("groups without rows"));
         }
-        let row_group = StructWriter::default().structures(1, chunks);
-        row_groups.push(row_group.i64(2, bytes).i64(3, rows.min(first + group) - first));
+        let mut out = BufWriter::new(out);
+        out.write_all(MAGIC)?;
+        let chunks = (0..rows.div_ceil(group))
+            .map(|_| template.leaves.iter().map(|_| None).collect())
+            .collect();
+        Ok(Self {
+            out,
+            at: MAGIC.len(),
+            template,
+            rows,
+            group,
+            chunks,
+        })
     }
-    let metadata = StructWriter::default().i32(1, 1).copied_list(2, template.schema);
-    let mut metadata = metadata.i64(3, rows).structures(4, row_groups);
-    if let Some(key_values) = template.key_values {
-        metadata = metadata.copied_list(5, key_values);
+
+    /// Write some columns, each with the number of its leaf in the schema; `order` is that of `write_table`.
+    pub fn write(&mut self, columns: &[(usize, &Column)], order: Option<&[i32]>) -> Result<()> {
+        let (rows, group) = (self.rows, self.group);
+        let is_outside = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= rows);
+        if order.is_some_and(|order| order.len() != rows || order.iter().any(is_outside)) {
+            return Err(Error::Invalid("an order of other rows"));
+        }
+        let mut bounds = Vec::with_capacity(columns.len());
+        for (place, column) in columns {
+            let leaf = self.template.leaves.get(*place).ok_or(OTHER_COLUMNS)?;
+            bounds.push(find_bounds(column, leaf, rows, group)?);
+        }
+        for (number, chunks) in self.chunks.iter_mut().enumerate() {
+            for (&(place, column), bounds) in columns.iter().zip(&bounds) {
+                let leaf = &self.template.leaves[place];
+                let chunk = encode_chunk(column, order, &bounds[number], &bounds[number + 1], leaf)?;
+                self.out.write_all(&chunk.data)?;
+                let described = describe_chunk(&chunk, leaf, self.at);
+                self.at += chunk.data.len();
+                if chunks[place].replace((described, chunk.bytes)).is_some() {
+                    return Err(Error::Invalid("a column twice"));
+                }
+            }
+        }
+        Ok(())
     }
-    let metadata = metadata.binary(6, CREATED_BY).finish();
-    out.write_all(&metadata)?;
-    out.write_all(&(metadata.len() as u32).to_le_bytes())?;
-    out.write_all(MAGIC)?;
-    out.flush()?; // dropping it would ignore errors
-    Ok(())
+
+    /// Write the metadata, when all columns have been written.
+    pub fn finish(mut self) -> Result<()> {
+        let mut row_groups = Vec::with_capacity(self.chunks.len());
+        for (number, chunks) in self.chunks.into_iter().enumerate() {
+            let (mut described, mut bytes) = (Vec::with_capacity(chunks.len()), 0);
+            for chunk in chunks {
+                let (metadata, size) = chunk.ok_or(OTHER_COLUMNS)?;
+                described.push(metadata);
+                bytes += size;
+            }
+            let row_group = StructWriter::default().structures(1, described);
+            row_groups.push(
+                row_group
+                    .i64(2, bytes)
+                    .i64(3, self.group.min(self.rows - number * self.group)),
+            );
+        }
+        let metadata = StructWriter::default().i32(1, 1).copied_list(2, &self.template.schema);
+        let mut metadata = metadata.i64(3, self.rows).structures(4, row_groups);
+        if let Some(key_values) = &self.template.key_values {
+            metadata = metadata.copied_list(5, key_values);
+        }
+        let metadata = metadata.binary(6, CREATED_BY).finish();
+        self.out.write_all(&metadata)?;
+        self.out.write_all(&(metadata.len() as u32).to_le_bytes())?;
+        self.out.write_all(MAGIC)?;
+        self.out.flush()?; // dropping it would ignore errors
+        Ok(())
+    }
 }
 
 /// Where a row group begins in a column.

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use numpy::{PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use super::parquet::{write_table, Column, Error, Levels, Texts, Values};
+use super::parquet::{write_table, Column, Error, Levels, TableWriter, Texts, Values};
 
 /// The values of a column as Python has them.
 #[derive(FromPyObject)]
@@ -93,13 +94,65 @@ fn write_parquet(
     let order = order.as_ref().map(|order| order.as_slice()).transpose()?;
     let file = File::create(path)?;
     py.detach(|| write_table(file, template, &columns, rows, order, row_group))
-        .map_err(|error| match error {
-            Error::Io(error) => error.into(),
-            Error::Invalid(reason) => PyValueError::new_err(reason),
+        .map_err(make_error)
+}
+
+fn make_error(error: Error) -> PyErr {
+    match error {
+        Error::Io(error) => error.into(),
+        Error::Invalid(reason) => PyValueError::new_err(reason),
+    }
+}
+
+/// A table that is written column by column.
+#[pyclass(frozen)]
+struct ParquetTable(Mutex<Option<TableWriter<File>>>);
+
+#[pymethods]
+impl ParquetTable {
+    #[new]
+    fn new(path: PathBuf, template: &[u8], rows: usize, row_group: usize) -> PyResult<Self> {
+        let writer = TableWriter::new(File::create(path)?, template, rows, row_group).map_err(make_error)?;
+        Ok(Self(Mutex::new(Some(writer))))
+    }
+
+    /// Write some columns, each with the number of its leaf in the schema.
+    fn write(
+        &self,
+        py: Python<'_>,
+        columns: Vec<(usize, ColumnArguments<'_>)>,
+        order: Option<PyReadonlyArray1<'_, i32>>,
+    ) -> PyResult<()> {
+        let converted: Vec<Column> = columns
+            .iter()
+            .map(|(_, column)| make_column(column))
+            .collect::<PyResult<_>>()?;
+        let numbered: Vec<(usize, &Column)> = columns.iter().map(|(leaf, _)| *leaf).zip(&converted).collect();
+        let order = order.as_ref().map(|order| order.as_slice()).transpose()?;
+        py.detach(|| match self.lock().as_mut() {
+            Some(writer) => writer.write(&numbered, order),
+            None => Err(FINISHED),
         })
+        .map_err(make_error)
+    }
+
+    /// Complete the file.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.lock().take().map_or(Err(FINISHED), TableWriter::finish))
+            .map_err(make_error)
+    }
+}
+
+const FINISHED: Error = Error::Invalid("the table is finished");
+
+impl ParquetTable {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<TableWriter<File>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<ParquetTable>()?;
     module.add_function(wrap_pyfunction!(write_parquet, module)?)
 }

@@ -24,15 +24,15 @@ pub struct Leaf {
 }
 
 /// Parts of the metadata of a file; the lists are as in the file.
-pub struct Template<'a> {
+pub struct Template {
     pub leaves: Vec<Leaf>,
-    pub schema: &'a [u8],
-    pub key_values: Option<&'a [u8]>,
+    pub schema: Vec<u8>,
+    pub key_values: Option<Vec<u8>>,
 }
 
-impl<'a> Template<'a> {
+impl Template {
     /// Read the metadata of a file; None: it is not a valid Parquet file.
-    pub fn read(file: &'a [u8]) -> Option<Self> {
+    pub fn read(file: &[u8]) -> Option<Self> {
         let rest = file.strip_suffix(MAGIC)?;
         let (rest, size) = rest.split_last_chunk::<4>()?;
         let size = usize::try_from(u32::from_le_bytes(*size)).ok()?;
@@ -50,8 +50,8 @@ impl<'a> Template<'a> {
         let schema = schema?;
         Some(Self {
             leaves: read_leaves(schema)?,
-            schema,
-            key_values,
+            schema: schema.to_vec(),
+            key_values: key_values.map(<[u8]>::to_vec),
         })
     }
 }
