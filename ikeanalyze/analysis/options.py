@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
     from ikeanalyze.analysis.state import AnalysisState
-    from ikeanalyze.analysis.tables.polars_columns import TableColumns
+    from ikeanalyze.analysis.tables.columns import TableColumns
     from ikeanalyze.capture.buffers import MessageBytes
     from ikeanalyze.keys.detect import KeyFile
 

@@ -7,12 +7,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 from msgspec import Struct, structs
 
 from ikeanalyze import core
-from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.exchanges.answers import UNCERTAIN, ExchangeEndings, find_exchange_endings, match_responses
+from ikeanalyze.analysis.exchanges.answers import (
+    UNCERTAIN,
+    AnsweredTransmissions,
+    ExchangeEndings,
+    find_exchange_endings,
+    match_responses,
+)
 from ikeanalyze.analysis.exchanges.capture_point import (
     GIVEN,
     UNKNOWN_VANTAGE,
@@ -39,7 +43,11 @@ from ikeanalyze.analysis.exchanges.unprotected import (
     find_unprotected_exchanges,
     select_ignored_messages,
 )
-from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
+from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
+    ShortResponses,
+    find_short_responses,
+    find_suspects,
+)
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
@@ -57,8 +65,9 @@ from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.analysis.tables import layouts
+from ikeanalyze.analysis.tables.columns import AddressColumn, SeriesColumn, TableColumns, make_empty_columns
 from ikeanalyze.analysis.tables.handshake_table import build_handshake_columns, select_handshake_sources
-from ikeanalyze.analysis.tables.polars_columns import AddressColumn, SharedListColumn, TableColumns
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
@@ -80,6 +89,8 @@ from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.io.lab_manifest import LabManifest
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
@@ -94,9 +105,10 @@ def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
     """Concatenate the tables of several captures."""
     if not tables:
         return make_empty_tables()
-    return AnalysisTables(
-        *(pl.concat([getattr(part, name) for part in tables]) for name in AnalysisTables.__struct_fields__)
-    )
+    import polars as pl
+
+    names = ("frames", "messages", "exchanges", "handshakes")
+    return AnalysisTables(*(pl.concat([getattr(part, name) for part in tables]) for name in names))
 
 
 class CaptureContext(Struct, frozen=True):
@@ -116,13 +128,15 @@ class _PipelineRun(Struct, frozen=True):
     facts: CaptureFacts
     pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
 
-    def make_table(self, name: str, columns: TableColumns) -> pl.DataFrame:
-        """Make a table, unless the caller takes its columns; then it has those of `_KEPT` alone."""
+    def make_table(self, name: str, columns: TableColumns) -> "pl.DataFrame | TableColumns":
+        """Make a table, unless the caller takes its columns; then those of `_KEPT` remain."""
         if self.options.on_columns is not None and self.options.on_columns(name, columns):
-            kept = {column: columns.columns[column] for column in _KEPT.get(name, ())}
+            kept = {column: columns.columns[column] for column in _KEPT.get(name, ()) if columns.height}
             columns.columns.clear()
-            return TableColumns(kept, columns.layout, columns.capture, columns.height if kept else 0).make_table()
-        table = columns.make_table()
+            return TableColumns(kept, columns.layout, columns.capture, columns.height if kept else 0)
+        from ikeanalyze.analysis.tables.polars_columns import make_table  # loads polars
+
+        table = make_table(columns)
         if self.options.on_table is not None:
             self.options.on_table(name, table)
         return table
@@ -141,9 +155,9 @@ class _PipelineResult(Struct, frozen=True):
     """The tables of frames and messages, the sources of the others, and the warnings."""
 
     sources: TableSources
-    frames: "Future[pl.DataFrame] | None"  # None: not wanted
-    messages: "Future[pl.DataFrame] | None"  # None: not wanted
-    suspects: pl.DataFrame | None  # facts about the handshakes to diagnose; None: all are clean
+    frames: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
+    messages: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
+    suspects: "pl.DataFrame | None"  # facts about the handshakes to diagnose; None: all are clean
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
@@ -187,8 +201,8 @@ def build_tables(
         release_free_memory()
         _add_diagnoses(columns, suspects)
         handshakes = run.make_table("handshakes", columns)
-        frames_table = pl.DataFrame(schema=schema.FRAMES) if frames is None else frames.result()
-        messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
+        frames_table = make_empty_columns(layouts.FRAMES) if frames is None else frames.result()
+        messages_table = make_empty_columns(layouts.MESSAGES) if messages is None else messages.result()
         return AnalysisTables(frames_table, messages_table, exchanges.result(), handshakes), warnings
 
 
@@ -220,25 +234,29 @@ def survey_frames(
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
 
 
-def _add_diagnoses(handshakes: TableColumns, suspects: pl.DataFrame | None) -> None:
+def _add_diagnoses(handshakes: TableColumns, suspects: "pl.DataFrame | None") -> None:
     """Add the column `diagnosis`; `suspects`: facts about the handshakes to diagnose, None: all are clean."""
     if suspects is None:
         return
     # not needed for most captures
-    from ikeanalyze.analysis.handshakes.diagnosis.diagnose import diagnose_suspects
+    import polars as pl
 
-    found = diagnose_suspects(handshakes.select(suspects["row"].to_numpy()).make_table(), suspects)
+    from ikeanalyze.analysis.handshakes.diagnosis.diagnose import diagnose_suspects
+    from ikeanalyze.analysis.tables.polars_columns import make_table
+
+    found = diagnose_suspects(make_table(handshakes.select(suspects["row"].to_numpy())), suspects)
     place = np.full(handshakes.height, found.height)
     place[found["row"].to_numpy()] = np.arange(found.height)
-    lists = pl.concat([found["diagnosis"], pl.Series([None], dtype=schema.HANDSHAKES["diagnosis"])])
-    handshakes.columns["diagnosis"] = SharedListColumn(lists, place)
+    # in one piece, because polars gathers lists from several pieces a hundred times as slowly
+    lists = pl.concat([found["diagnosis"], pl.Series([None], dtype=found["diagnosis"].dtype)], rechunk=True)
+    handshakes.columns["diagnosis"] = SeriesColumn(lists, place)
 
 
-def _build_messages_table(run: _PipelineRun, sources: MessageTableSources) -> pl.DataFrame:
+def _build_messages_table(run: _PipelineRun, sources: MessageTableSources) -> "pl.DataFrame | TableColumns":
     return run.make_table("messages", build_message_columns(sources))
 
 
-def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> "pl.DataFrame | TableColumns":
     return run.make_table("exchanges", build_exchange_columns(sources))
 
 
@@ -294,7 +312,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     release_free_memory()  # polars has an allocator of its own
-    suspects = collect_facts(handshakes, state, answers, short, traffic.icmp_errors, facts)
+    suspects = _collect_facts(run, handshakes, state, answers, short)
     clear.clear()
     sources = TableSources(
         ids=ids,
@@ -311,6 +329,23 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         lab=lab,
     )
     return _PipelineResult(sources, frames.table, messages_table, suspects, warnings)
+
+
+def _collect_facts(
+    run: _PipelineRun,
+    handshakes: HandshakeColumns,
+    state: AnalysisState,
+    answers: AnsweredTransmissions,
+    short: ShortResponses,
+) -> "pl.DataFrame | None":
+    """The facts about the handshakes to diagnose; None: all are clean."""
+    suspects = find_suspects(handshakes, state, answers, short)
+    if not suspects.any() and not run.facts.partial:  # a part of a capture shares facts with the other parts
+        return None
+    # loads polars, which is not needed for most captures
+    from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts
+
+    return collect_facts(suspects, handshakes, state, answers, short, run.traffic.icmp_errors, run.facts)
 
 
 def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDatagrams:
@@ -420,7 +455,7 @@ def _associate_hip(
 class _StartedFramesTable(Struct, frozen=True):
     """The table of frames in the making, and the duplicate frames of each handshake."""
 
-    table: "Future[pl.DataFrame] | None"  # None: not wanted
+    table: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     capture_duplicates: Int64Array  # (handshakes,)
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
@@ -434,7 +469,12 @@ def _start_frame_addresses(run: _PipelineRun) -> "Callable[[], Mapping[str, Addr
     columns = make_address_columns(run.traffic.columns, run.traffic.addresses)
     if core.compiled is not None or not run.options.frames_table:
         return lambda: columns
-    return run.pool.submit(lambda: {name: column.gather() for name, column in columns.items()}).result
+    from ikeanalyze.analysis.tables.polars_columns import convert_column  # loads polars
+
+    kinds = layouts.FRAMES
+    return run.pool.submit(
+        lambda: {name: convert_column(column, kinds[name]) for name, column in columns.items()}
+    ).result
 
 
 def _start_frames_table(
@@ -449,7 +489,7 @@ def _start_frames_table(
     columns, duplicate = run.traffic.columns, grouped.duplicates.mask
     labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
 
-    def write() -> pl.DataFrame:
+    def write() -> "pl.DataFrame | TableColumns":
         traffic = run.traffic
         table = build_frame_columns(
             run.numbering, columns, addresses(), traffic.tunnels, duplicate, labels, handshake_ids

@@ -8,6 +8,7 @@ A step of the analysis costs about the same for ten frames as for ten thousand. 
 together, in groups that take little memory.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -50,7 +51,36 @@ _DEFAULT: Final = ReadOptions()
 _SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
 
 
+class AnalysedCaptures(Struct, frozen=True):
+    """The result of an analysis, as in `Analysis`. Tables are made when they are read."""
+
+    captures: list[CaptureSummary]
+    tables: "AnalysisTables"
+    warnings: list[AnalysisWarning]
+    skipped: list[SkippedFile]
+    details: RequestedDetails
+
+    def make_analysis(self) -> Analysis:
+        """The result with all tables."""
+        return Analysis(
+            captures=self.captures,
+            frames=self.tables.frames,
+            messages=self.tables.messages,
+            exchanges=self.tables.exchanges,
+            handshakes=self.tables.handshakes,
+            warnings=self.warnings,
+            skipped=self.skipped,
+            cleartexts=self.details.cleartexts,
+            payload_sizes=self.details.payload_sizes,
+        )
+
+
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
+    """Analyse captures, and make all tables. See `analyse_captures`."""
+    return analyse_captures(paths, options).make_analysis()
+
+
+def analyse_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> AnalysedCaptures:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
     A capture that cannot be read does not raise: `skipped` has it with the reason. Of several captures, it also has
@@ -80,14 +110,14 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
     return work.result()
 
 
-def _read_joined(paths: Sequence[str], options: ReadOptions) -> Analysis:
+def _read_joined(paths: Sequence[str], options: ReadOptions) -> AnalysedCaptures:
     work = _ReadState(options, isolate=False)
     keys = work.read_keys(options.keys)
     spis = keys.get_spis() if keys is not None else ()
     try:
         capture, files, unreadable = read_joined_frames(paths, options.ports, options.progress, spis)
     except CaptureError:
-        return read_captures(paths, replace(options, join=False))  # for the reason of each
+        return analyse_captures(paths, replace(options, join=False))  # for the reason of each
     work.skipped += [SkippedFile(format_path(path), reason) for path, reason in unreadable]
     files = [format_path(path) for path in files]
     name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
@@ -201,24 +231,14 @@ class _ReadState:
                 self._analyse_group()
         return not small
 
-    def result(self) -> Analysis:
+    def result(self) -> AnalysedCaptures:
         """All of it."""
         self._analyse_group()
         from ikeanalyze.analysis.pipeline import join_tables
 
         tables = self._tables
         whole = tables[0] if len(tables) == 1 else join_tables(tables)
-        return Analysis(
-            captures=self._summaries,
-            frames=whole.frames,
-            messages=whole.messages,
-            exchanges=whole.exchanges,
-            handshakes=whole.handshakes,
-            warnings=self._warnings,
-            skipped=self.skipped,
-            cleartexts=self._details.cleartexts,
-            payload_sizes=self._details.payload_sizes,
-        )
+        return AnalysedCaptures(self._summaries, whole, self._warnings, self.skipped, self._details)
 
     def _analyse_group(self) -> None:
         if self._pending:
@@ -227,12 +247,12 @@ class _ReadState:
 
     def _analyse(self, traffic: CombinedFrames) -> None:
         """Analyse the pending captures, whose frames are `traffic`: together, or one by one after an internal error."""
-        import polars as pl
-
         pending = self._pending
         try:
             self._build_tables(traffic)
-        except (Exception, pl.exceptions.PanicException) as error:
+        except BaseException as error:
+            if not _is_internal_error(error):
+                raise
             self._begin_group()
             if len(pending) == 1:
                 self._skip_after_internal_error(pending[0].path, error)
@@ -275,6 +295,14 @@ class _ReadState:
                 "the output of the same command with --verbose and this capture alone"
             )
         self.skipped.append(SkippedFile(path, reason, internal_error=True))
+
+
+def _is_internal_error(error: BaseException) -> bool:
+    """Whether this is an exception, or a panic of polars, which is no `Exception`."""
+    if isinstance(error, Exception):
+        return True
+    polars = sys.modules.get("polars")  # if it has not been loaded, it did not raise this
+    return polars is not None and isinstance(error, polars.exceptions.PanicException)
 
 
 def _make_init_reader() -> "InitReader":

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions, Vantage
-from ikeanalyze.analysis.read import read_captures as read_analysis
+from ikeanalyze.analysis.read import analyse_captures as read_analysis
 from ikeanalyze.cli.exit_status import FAILED, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.read import AnalysedCaptures
     from ikeanalyze.analysis.result import Analysis, CaptureSummary, SkippedFile
     from ikeanalyze.analysis.verification.verify import Verification
     from ikeanalyze.dataset.buckets.analysis import BucketedAnalysis
@@ -65,6 +66,13 @@ def check_rtt(ms: float | None, option: str) -> None:
 def read_captures(
     captures: Sequence[str], inputs: CaptureOptions, messages: MessageOptions, options: ReadOptions = _DEFAULT
 ) -> "Analysis":
+    """Read captures, with all tables. See `analyse_captures`."""
+    return analyse_captures(captures, inputs, messages, options).make_analysis()
+
+
+def analyse_captures(
+    captures: Sequence[str], inputs: CaptureOptions, messages: MessageOptions, options: ReadOptions = _DEFAULT
+) -> "AnalysedCaptures":
     """Read captures and print the problems with them; exit with status 1 if no capture can be read.
 
     Ports and progress of `options` are those of `inputs` and `messages`; so are the keys, if `options` has none.
@@ -77,7 +85,7 @@ def read_captures(
     if messages.verbose:
         packets = sum(summary.packets for summary in analysis.captures)
         seconds = time.perf_counter() - start
-        handshakes = int((~analysis.handshakes["rekeyed"]).sum())
+        handshakes = analysis.tables.count_handshakes() - analysis.tables.count_rekeyed()
         way = "with" if core.compiled else "without"
         log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s {way} the compiled core")
     report_problems(analysis, captures, inputs.keys, messages)
@@ -96,7 +104,7 @@ def _advise_core(captures: Sequence[str], messages: MessageOptions) -> None:
 
 
 def report_problems(
-    result: "Analysis | BucketedAnalysis | Verification",
+    result: "AnalysedCaptures | BucketedAnalysis | Verification",
     captures: Sequence[str],
     keys: Sequence[str],
     messages: MessageOptions,
@@ -140,7 +148,7 @@ def select_handshake(analysis: "Analysis", number: int) -> "Analysis":
         raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
 
 
-def describe_missing_handshakes(result: "Analysis") -> str:
+def describe_missing_handshakes(result: "Analysis | AnalysedCaptures") -> str:
     """The message for captures without handshakes, with possible causes."""
     if not any(capture.packets for capture in result.captures):
         if any(capture.damaged for capture in result.captures):
@@ -181,7 +189,7 @@ def _warn_of_equal_captures(captures: "Sequence[CaptureSummary]", messages: Mess
             messages.remark(f"{names} have the same packets, which are counted for each: name one of them only")
 
 
-def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messages: MessageOptions) -> None:
+def _print_warnings(result: "AnalysedCaptures | BucketedAnalysis | Verification", messages: MessageOptions) -> None:
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):

@@ -20,7 +20,6 @@ from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.buckets.plan import BucketPlan, measure_captures, plan_buckets
-from ikeanalyze.dataset.buckets.polars_memory import limit_polars_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,6 +114,8 @@ def analyse_in_parts(
 
     Yields None if it cannot be read in parts. `directory` is that of the output, if it is one.
     """
+    from ikeanalyze.dataset.buckets.polars_memory import limit_polars_memory
+
     limit_polars_memory()
     from ikeanalyze.dataset.batch.task import TaskError
     from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets

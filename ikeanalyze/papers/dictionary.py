@@ -10,12 +10,12 @@ from typing import Final
 
 import polars as pl
 
-from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.papers import PaperError
 
-#: A column in the source of the schema, with its comment: `"mtu": pl.UInt32,  # bytes`.
+#: A column in the source of the layouts, with its comment: `"mtu": UINT32,  # bytes`.
 _COLUMN: Final = re.compile(r'^\s+"(?P<name>\w+)": .*?(?:  # (?P<comment>.*))?$')
-_TABLE: Final = re.compile(r"^(?P<table>[A-Z]+): Final\[Schema\]")
+_TABLE: Final = re.compile(r"^(?P<table>[A-Z]+): Final\[Layout\]")
 _ABOVE: Final = re.compile(r"^\s+#: ?(?P<comment>.*)$")
 
 
@@ -57,14 +57,14 @@ def describe_columns(name: str, table: pl.DataFrame, meanings: Mapping[str, str]
 
 @cache
 def read_schema_comments(table: str) -> dict[str, str]:
-    """Return the comments on the columns of a table in the source of `analysis.schema`, which defines what they mean.
+    """Return the comments on the columns of a table in the source of `layouts`, which defines what they mean.
 
     The meaning of a column without a comment is its name in words (`initiator_address`).
     """
     comments: dict[str, str] = {}
     above: list[str] = []
     current = ""
-    for line in inspect.getsource(schema).splitlines():
+    for line in inspect.getsource(layouts).splitlines():
         current = match["table"] if (match := _TABLE.match(line)) else current
         column = _COLUMN.match(line)
         if column and current == table:

@@ -20,7 +20,7 @@ class Reader:
         self.asked = {"paths": paths, **{name: getattr(options, name) for name in options.__struct_fields__}}
         if self.raises is not None:
             raise self.raises
-        return self.analysis
+        return analysis_examples.analysed(self.analysis)
 
 
 @pytest.fixture

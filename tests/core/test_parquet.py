@@ -15,6 +15,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.report import parquet
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter
 from tests.core.inputs import flood, recorded
+from tests.paths import CAPTURES
 
 ROWS = 3000
 _RNG = np.random.default_rng(7)
@@ -38,9 +39,8 @@ def assert_same_tables(first: Path, second: Path) -> None:
 
 
 @pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
-def test_recorded_captures(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
-    write_report(path, tmp_path / "compiled")
+def test_recorded_captures(path: Path, tmp_path: Path):
+    assert write_report(path, tmp_path / "compiled") == sorted(TABLES)
     with without_core():
         assert write_report(path, tmp_path / "polars") == []
     assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
@@ -49,30 +49,32 @@ def test_recorded_captures(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_flood_in_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "flood.pcap"
     path.write_bytes(flood("one_request_from_many_addresses"))
-    monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
     monkeypatch.setattr(parquet, "_ROW_GROUP", 8)
-    assert write_report(path, tmp_path / "compiled") == ["exchanges", "frames", "handshakes", "messages"]
+    assert write_report(path, tmp_path / "compiled") == sorted(TABLES)
     with without_core():
         write_report(path, tmp_path / "polars")
     assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
     assert pq.ParquetFile(tmp_path / "compiled" / "frames.parquet").num_row_groups > 2
 
 
-def test_small_tables_are_written_by_polars(tmp_path: Path):
-    assert write_report(recorded()[0], tmp_path / "tables") == []
-
-
-def test_lists_that_differ_in_each_row_are_written_by_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
+def test_lists_of_key_exchanges(tmp_path: Path):
     path = next(path for path in recorded() if path.name == "psk-classic.pcap")
-    assert write_report(path, tmp_path / "compiled", payloads=True) == ["exchanges", "frames", "messages"]
+    assert write_report(path, tmp_path / "compiled", payloads=True) == sorted(TABLES)
     with without_core():
         write_report(path, tmp_path / "polars", payloads=True)
     assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
 
 
-def test_a_written_table_of_handshakes_can_still_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
+def test_a_capture_without_packets(tmp_path: Path):
+    path = tmp_path / "empty.pcap"
+    path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes()[:24])
+    assert write_report(path, tmp_path / "compiled") == sorted(TABLES)
+    with without_core():
+        write_report(path, tmp_path / "polars")
+    assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
+
+
+def test_a_written_table_of_handshakes_can_still_be_counted(tmp_path: Path):
     path = recorded()[0]
     with ParquetWriter(str(tmp_path / "tables")) as writer:
         analysis = read_captures(path, ReadOptions(on_table=writer.add, on_columns=writer.add_columns))

@@ -6,7 +6,16 @@ from typing import Any
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile
+from ikeanalyze.analysis.read import AnalysedCaptures
+from ikeanalyze.analysis.result import (
+    ACCOUNTING,
+    Analysis,
+    AnalysisWarning,
+    CaptureSummary,
+    RequestedDetails,
+    SkippedFile,
+)
+from ikeanalyze.analysis.tables.tables import AnalysisTables
 from tests.render.handshake_examples import HANDSHAKES, Sent
 
 START = 1_764_000_000_123_456_789
@@ -43,6 +52,13 @@ def analysis(
         warnings=list(warnings),
         skipped=list(skipped),
     )
+
+
+def analysed(given: Analysis) -> AnalysedCaptures:
+    """An analysis as the reader of captures returns it."""
+    tables = AnalysisTables(given.frames, given.messages, given.exchanges, given.handshakes)
+    details = RequestedDetails(dict(given.cleartexts), dict(given.payload_sizes))
+    return AnalysedCaptures(given.captures, tables, given.warnings, given.skipped, details)
 
 
 def summary(path: str, frames: Sequence[dict[str, Any]] = ()) -> CaptureSummary:

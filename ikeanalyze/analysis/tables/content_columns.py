@@ -5,15 +5,22 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, SharedValues
 from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.grouping import expand_ranges
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.analysis.tables.polars_columns import SharedListColumn, gather_known, make_lists
+from ikeanalyze.analysis.tables import layouts
+from ikeanalyze.analysis.tables.column_types import ListType
+from ikeanalyze.analysis.tables.columns import (
+    FlatListColumn,
+    SharedListColumn,
+    StructColumn,
+    make_column,
+    select_rows,
+    share_values,
+)
 from ikeanalyze.capture.arrays import Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.describe import describe_payloads
@@ -33,16 +40,11 @@ def build_message_content_columns(
     epochs = np.append(columns.epoch, -1)[index]
     verified = np.append(columns.verified, False)[index]
     names = _build_payload_names(capture_contents)
-    unknown = pl.Series([None], dtype=names.lists.dtype)
-    known = SharedListColumn(
-        pl.concat([names.lists, unknown], rechunk=True), np.append(names.place, len(names.lists))[index]
-    )
-    payloads: SharedListColumn | pl.Series = known
-    if capture_contents.parameters:
-        lists = known.gather().to_list()
-        for row, parameters in capture_contents.parameters.items():
-            lists[row] = parameters
-        payloads = pl.Series(lists, dtype=schema.MESSAGES["payloads"])
+    lists = [*names.lists, None]
+    place = np.append(names.place, len(names.lists))[index]
+    for row, parameters in capture_contents.parameters.items():
+        place[row] = len(lists)
+        lists.append(parameters)
     same = np.full(count + extra, -1)
     for pair in capture_contents.same_eap:
         same[pair.message], same[count + pair.datagram] = ids[count + pair.datagram], ids[pair.message]
@@ -50,7 +52,7 @@ def build_message_content_columns(
         "decrypted": (decrypted, np.concatenate([contents.encrypted, not_radius])),
         "epoch": (epochs, epochs >= 0),
         "verified": (verified, decrypted),
-        "payloads": payloads,
+        "payloads": SharedListColumn(lists, place),
         "same_eap": (same, same >= 0),
     }
 
@@ -80,11 +82,11 @@ def build_handshake_content_columns(
     before[list(replaces.keys())] = list(replaces.values())
     facts = contents.facts
 
-    def spread(name: str, shared: SharedValues[Any], values: list[Any]) -> pl.Series:
+    def spread(name: str, shared: SharedValues[Any], values: list[Any]) -> Any:
         """One value for each handshake, of which each distinct one is converted once."""
         place = np.full(count, len(values))
         place[list(shared.of.keys())] = list(shared.of.values())
-        return pl.Series(name, [*values, None], dtype=schema.HANDSHAKES[name]).gather(place)
+        return share_values([*values, None], place, layouts.HANDSHAKES[name])
 
     sizes = [
         [{"payload": part, "bytes": size} for part, size in parts.items()] for parts in contents.payload_bytes.distinct
@@ -99,25 +101,25 @@ def build_handshake_content_columns(
     }
 
 
-def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: Int64Array) -> pl.Series:
+def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: Int64Array) -> FlatListColumn:
     """The key exchanges of each handshake, with the ids of their exchanges."""
-    facts, layout = contents.facts, schema.HANDSHAKES["key_exchanges"]
-    assert isinstance(layout, pl.List)
+    facts, kind = contents.facts, layouts.HANDSHAKES["key_exchanges"]
+    assert isinstance(kind, ListType)
     rows = [row for value in facts.distinct for row in value.key_exchanges]
     lengths = np.array([len(value.key_exchanges) for value in facts.distinct], np.int64)
-    handshakes = np.array(list(facts.of), np.int64)
-    index = np.array(list(facts.of.values()), np.int64)
+    # the lists are in order of their handshakes
+    handshakes = np.array(sorted(facts.of), np.int64)
+    index = np.array([facts.of[handshake] for handshake in handshakes.tolist()], np.int64)
     # each row of a handshake is one of the distinct rows, with another exchange
     chosen = expand_ranges((np.cumsum(lengths) - lengths)[index], lengths[index])
-    first = np.array([contents.first_exchange[handshake] for handshake in facts.of], np.int64)
+    first = np.array([contents.first_exchange[handshake] for handshake in handshakes.tolist()], np.int64)
     offset = np.array([row.exchange for row in rows], np.int64)
-    exchange = exchange_ids[np.repeat(first, lengths[index]) + offset[chosen]]
-    flat = pl.DataFrame([pl.Series("row", [_key_exchange(row) for row in rows], dtype=layout.inner)]).unnest("row")
-    flat = flat[chosen].with_columns(pl.Series("exchange", exchange, dtype=flat.schema["exchange"]))
-    lists = make_lists(flat.to_struct().cast(layout.inner), lengths[index])
-    place = np.full(count, len(index))
-    place[handshakes] = np.arange(len(index))
-    return gather_known(lists, place)
+    distinct = make_column([_key_exchange(row) for row in rows], kind.inner)
+    fields = {name: select_rows(value, chosen) for name, value in distinct.fields.items()}
+    fields["exchange"] = exchange_ids[np.repeat(first, lengths[index]) + offset[chosen]]
+    length = np.full(count, -1)
+    length[handshakes] = lengths[index]
+    return FlatListColumn(StructColumn(fields), length)
 
 
 def _build_payload_names(contents: CaptureContents) -> SharedListColumn:
@@ -127,9 +129,7 @@ def _build_payload_names(contents: CaptureContents) -> SharedListColumn:
     lists = [list_payload_names(contents.contents.all[number]) for number in irregular.tolist()]
     lengths = np.diff(payloads.starts)
     lengths[irregular] = [len(names) for names in lists]
-    names = pl.Series(
-        [*(form.text for form in forms.forms), *(name for names in lists for name in names)], dtype=pl.String
-    )
+    names = [*(form.text for form in forms.forms), *(name for names in lists for name in names)]
     name = np.empty(int(lengths.sum()), np.int64)
     is_regular = np.repeat(payloads.regular, lengths)
     name[is_regular] = forms.form
@@ -140,9 +140,8 @@ def _build_payload_names(contents: CaptureContents) -> SharedListColumn:
     places: dict[bytes, int] = {}
     bounds = pairwise([0, *(width * ends).tolist()])
     place = np.array([places.setdefault(data[low:high], len(places)) for low, high in bounds], np.int64)
-    distinct = np.frombuffer(b"".join(places), name.dtype)
-    distinct_lengths = np.array([len(key) // width for key in places], np.int64)
-    return SharedListColumn(make_lists(names.gather(distinct), distinct_lengths), place)
+    distinct = [[names[number] for number in np.frombuffer(key, name.dtype).tolist()] for key in places]
+    return SharedListColumn(distinct, place)
 
 
 def list_payload_names(content: DecodedMessage) -> list[str]:

@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.nat import WORDS
@@ -17,21 +15,22 @@ from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
-from ikeanalyze.analysis.tables.polars_columns import (
+from ikeanalyze.analysis.tables import layouts
+from ikeanalyze.analysis.tables.columns import (
     AddressColumn,
     Array,
-    SharedListColumn,
+    FlatListColumn,
     SpiColumn,
-    StructListColumn,
+    StructColumn,
     TableColumns,
     TextColumn,
-    format_spis,
     make_null_column,
     null_unknown,
     scatter_lists,
     scatter_texts,
+    share_values,
 )
+from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
@@ -41,7 +40,7 @@ from ikeanalyze.wire.text import format_address
 #: Parts of the set-up time, and the time itself.
 _TIMES: Final = ("setup", "initiator_setup", "network", "initiator", "initiator_and_network", "responder")
 #: Values of `path_rtt_source`, by `HandshakeColumns.rtt_source`.
-_RTT_SOURCES: Final = pl.Series(["smallest seen", "given", "manifest", None], dtype=pl.String)
+_RTT_SOURCES: Final = ("smallest seen", "given", "manifest", None)
 _ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
@@ -80,7 +79,7 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
     ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
     if not count:
-        return TableColumns({}, schema.HANDSHAKES, "", 0)
+        return TableColumns({}, layouts.HANDSHAKES, "", 0)
     ends, breakdown = handshakes.ends, handshakes.breakdown
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
@@ -89,11 +88,11 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": AddressColumn(ends.initiator, addresses, pl.String),
+        "initiator_address": AddressColumn(ends.initiator, addresses),
         "initiator_port": _ports(handshakes, ends.initiator_port),
-        "responder_address": AddressColumn(ends.responder, addresses, pl.String),
+        "responder_address": AddressColumn(ends.responder, addresses),
         "responder_port": _ports(handshakes, ends.responder_port),
-        "nat": TextColumn(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
+        "nat": TextColumn(WORDS, handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
@@ -125,7 +124,7 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
                 count, handshakes.contents, handshakes.replaces, ids.handshake, ids.exchange
             )
         )
-    return TableColumns(columns, schema.HANDSHAKES, ids.numbering.select_paths(ids.capture), count)
+    return TableColumns(columns, layouts.HANDSHAKES, ids.numbering.select_paths(ids.capture), count)
 
 
 def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
@@ -181,12 +180,13 @@ def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
     hits = handshakes.hits
     if not hits:
         return {"spi_i": SpiColumn(handshakes.spi_i), "spi_r": SpiColumn(handshakes.spi_r)}
-    spis = {"spi_i": format_spis(handshakes.spi_i), "spi_r": format_spis(handshakes.spi_r)}
+    spis = {"spi_i": SpiColumn(handshakes.spi_i), "spi_r": SpiColumn(handshakes.spi_r)}
     count = len(handshakes)
-    is_ike = pl.Series([row not in hits for row in range(count)])
+    is_ike = np.ones(count, np.bool_)
+    is_ike[list(hits)] = False
     sides = (("initiator", 0), ("responder", 1))
     return {
-        **{name: spi.set(~is_ike, None) for name, spi in spis.items()},
+        **{name: (spi, is_ike) for name, spi in spis.items()},
         **{
             f"{side}_hit": scatter_texts(
                 {row: format_address(both[index]) for row, both in hits.items() if any(both[index])}, count
@@ -211,9 +211,7 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> Any:
         if missing is None and (form < 0).all():
             return make_null_column(len(form))
-        dtype = schema.HANDSHAKES[name]
-        column = SharedListColumn if isinstance(dtype, pl.List) else TextColumn
-        return column(pl.Series([*values, missing], dtype=dtype), np.where(form < 0, len(values), form))
+        return share_values([*values, missing], np.where(form < 0, len(values), form), layouts.HANDSHAKES[name])
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
@@ -233,19 +231,16 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     return columns
 
 
-def _phases(messages: MessageColumns, set_up: Array, count: int) -> StructListColumn:
+def _phases(messages: MessageColumns, set_up: Array, count: int) -> FlatListColumn:
     """Messages, frames and bytes of the set-up by exchange type, in order of time."""
     phases = sum_phases(messages, set_up, count)
-    return StructListColumn(
-        {
-            "type": TextColumn(pl.Series(build_type_names(), dtype=pl.String), phases.exchange_type),
-            "messages": phases.messages,
-            "frames": phases.frames,
-            "bytes": phases.bytes,
-        },
-        phases.length,
-        schema.HANDSHAKES["phases"],
-    )
+    fields = {
+        "type": TextColumn(build_type_names(), phases.exchange_type),
+        "messages": phases.messages,
+        "frames": phases.frames,
+        "bytes": phases.bytes,
+    }
+    return FlatListColumn(StructColumn(fields), phases.length)
 
 
 class PhaseVolumes(Struct, frozen=True):

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
-from ikeanalyze.analysis.tables.polars_columns import gather
+from ikeanalyze.analysis.tables import layouts
+from ikeanalyze.analysis.tables.columns import share_values
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.io.lab_manifest import HOSTS
 
@@ -42,5 +41,5 @@ def _has_value(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values)
 
 
-def _gather(name: str, values: Sequence[Any], place: Int64Array) -> pl.Series:
-    return gather(pl.Series(values, dtype=schema.HANDSHAKES[name]), place)
+def _gather(name: str, values: Sequence[Any], place: Int64Array) -> Any:
+    return share_values(values, place, layouts.HANDSHAKES[name])

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import polars as pl
 from msgspec import Struct
 
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.analysis.tables.polars_columns import TextColumn
+from ikeanalyze.analysis.tables.columns import TextColumn
 from ikeanalyze.capture.arrays import Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
@@ -71,7 +70,7 @@ class RowNumbering(Struct, frozen=True):
         """The paths of these captures, or that of the only one. (n,)"""
         if len(self.paths) == 1:
             return self.paths[0]
-        return TextColumn(pl.Series(self.paths, dtype=pl.Categorical), captures)
+        return TextColumn(self.paths, captures)
 
 
 class MessageRowIds(Struct, frozen=True):

@@ -1,15 +1,13 @@
-"""Builds the tables of `schema` from the results of the analysis."""
+"""Builds the tables of `layouts` from the results of the analysis."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
@@ -20,11 +18,13 @@ from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.analysis.tables.polars_columns import (
+from ikeanalyze.analysis.tables import layouts
+from ikeanalyze.analysis.tables.columns import (
     AddressColumn,
     Array,
     TableColumns,
     TextColumn,
+    make_empty_columns,
     null_unknown,
     null_where_unknown,
     null_zero,
@@ -37,6 +37,8 @@ from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
 
@@ -45,20 +47,63 @@ _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
 _COMMON_COLUMNS: Final = ("message_id", "first_ns", "last_ns", "frames", "bytes", "ip_fragments", "digest")
 
 
-class AnalysisTables(Struct, frozen=True):
-    """The four tables of one capture or of several."""
+class AnalysisTables:
+    """The four tables of one capture or of several. A table that is given as columns is made when it is read."""
 
-    frames: pl.DataFrame
-    messages: pl.DataFrame
-    exchanges: pl.DataFrame
-    handshakes: pl.DataFrame
+    def __init__(
+        self,
+        frames: "pl.DataFrame | TableColumns",
+        messages: "pl.DataFrame | TableColumns",
+        exchanges: "pl.DataFrame | TableColumns",
+        handshakes: "pl.DataFrame | TableColumns",
+    ) -> None:
+        self._given = {"frames": frames, "messages": messages, "exchanges": exchanges, "handshakes": handshakes}
+
+    @property
+    def frames(self) -> "pl.DataFrame":
+        """As in `schema.FRAMES`."""
+        return self._make("frames")
+
+    @property
+    def messages(self) -> "pl.DataFrame":
+        """As in `schema.MESSAGES`."""
+        return self._make("messages")
+
+    @property
+    def exchanges(self) -> "pl.DataFrame":
+        """As in `schema.EXCHANGES`."""
+        return self._make("exchanges")
+
+    @property
+    def handshakes(self) -> "pl.DataFrame":
+        """As in `schema.HANDSHAKES`."""
+        return self._make("handshakes")
+
+    def _make(self, name: str) -> "pl.DataFrame":
+        table = self._given[name]
+        if isinstance(table, TableColumns):
+            from ikeanalyze.analysis.tables.polars_columns import make_table  # loads polars
+
+            self._given[name] = table = make_table(table)
+        return table
+
+    def count_handshakes(self) -> int:
+        """Number of rows of `handshakes`."""
+        return self._given["handshakes"].height
+
+    def count_rekeyed(self) -> int:
+        """Number of rows of `handshakes` that are rekeyed IKE SAs."""
+        table = self._given["handshakes"]
+        if not table.height:
+            return 0
+        return int((table.columns if isinstance(table, TableColumns) else table)["rekeyed"].sum())
 
 
 def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
     """The first ids after those of earlier captures."""
     first = FirstRowIds()
     return FirstRowIds(
-        first.handshake + sum(len(earlier.handshakes) for earlier in tables),
+        first.handshake + sum(earlier.count_handshakes() for earlier in tables),
         first.message + sum(len(earlier.messages) for earlier in tables),
         first.exchange + sum(len(earlier.exchanges) for earlier in tables),
     )
@@ -66,8 +111,7 @@ def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
 
 def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> TextColumn:
     """Names of exchange types."""
-    names = pl.Series(build_type_names(), dtype=pl.Categorical)
-    return TextColumn(names, protocol.astype(np.uint32) * 256 + exchange_type)
+    return TextColumn(build_type_names(), protocol.astype(np.uint32) * 256 + exchange_type)
 
 
 class MessageTableSources(Struct, frozen=True):
@@ -127,13 +171,14 @@ def _build_radius_columns(radius: RadiusMessages) -> _RadiusColumns:
     return columns
 
 
-def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Series:
+def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> TextColumn:
     """How each RADIUS packet was matched to its exchange; null for the `count` messages of IKE and HIP before them."""
-    values: list[str | None] = [None] * (count + extra)
+    ways = list(dict.fromkeys([None, *(pair.matched_by for pair in radius.pairs)]))
+    place = np.zeros(count + extra, np.uint32)
     for pair in radius.pairs:
         for row in pair.requests + pair.responses:
-            values[count + row] = pair.matched_by
-    return pl.Series(values, dtype=pl.String)
+            place[count + row] = ways.index(pair.matched_by)
+    return TextColumn(ways, place)
 
 
 def build_message_columns(sources: MessageTableSources) -> TableColumns:
@@ -176,7 +221,7 @@ def build_message_columns(sources: MessageTableSources) -> TableColumns:
         columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.contents))
     table = TableColumns(
         {"message": ids.message.of_row, **columns},
-        schema.MESSAGES,
+        layouts.MESSAGES,
         ids.numbering.select_paths(ids.message.capture),
         len(protocol),
         ids.message.order,
@@ -234,13 +279,13 @@ def label_datagrams(
 
 def make_address_columns(columns: Columns, ipv6: Sequence[bytes]) -> dict[str, AddressColumn]:
     """The addresses of the frames; `ipv6` are the addresses of the address codes."""
-    return {name: AddressColumn(columns[name], ipv6, pl.Categorical) for name in ("source", "destination")}
+    return {name: AddressColumn(columns[name], ipv6) for name in ("source", "destination")}
 
 
 def build_frame_columns(
     numbering: RowNumbering,
     columns: Columns,
-    addresses: Mapping[str, AddressColumn | pl.Series],
+    addresses: "Mapping[str, AddressColumn | pl.Series]",
     tunnels: Sequence[str],
     duplicate: BoolArray,
     labels: DatagramLabels,
@@ -260,7 +305,7 @@ def build_frame_columns(
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
     if columns["tunnel"].any():
-        tunnel["tunnel"] = TextColumn(pl.Series([None, *tunnels], dtype=pl.Categorical), columns["tunnel"])
+        tunnel["tunnel"] = TextColumn([None, *tunnels], columns["tunnel"])
     known = {
         **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
         **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),
@@ -270,7 +315,7 @@ def build_frame_columns(
         "fragments": columns["fragments"] > 0,
     }
     converted = (*known, "tunnel")
-    unchanged = {name: columns[name] for name in schema.FRAMES if name in columns and name not in converted}
+    unchanged = {name: columns[name] for name in layouts.FRAMES if name in columns and name not in converted}
     return TableColumns(
         {
             **unchanged,
@@ -281,7 +326,7 @@ def build_frame_columns(
             "message": null_where_unknown(message.view(np.uint32), message >= 0),  # without a copy
             "handshake": null_where_unknown(handshake, known_handshake),
         },
-        schema.FRAMES,
+        layouts.FRAMES,
         numbering.select_paths(captures),
         len(datagram),
     )
@@ -317,7 +362,7 @@ def build_exchange_columns(sources: TableSources) -> TableColumns:
             **{name: null_unknown(getattr(answers, name)) for name in ("rtt_ns", "wait_ns", "end_ns")},
             **contents,
         },
-        schema.EXCHANGES,
+        layouts.EXCHANGES,
         ids.numbering.select_paths(ids.capture[exchanges.handshake]),
         count,
     )
@@ -325,5 +370,5 @@ def build_exchange_columns(sources: TableSources) -> TableColumns:
 
 def make_empty_tables() -> AnalysisTables:
     """The tables without rows."""
-    layouts = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
-    return AnalysisTables(*(pl.DataFrame(schema=layout) for layout in layouts))
+    every = (layouts.FRAMES, layouts.MESSAGES, layouts.EXCHANGES, layouts.HANDSHAKES)
+    return AnalysisTables(*(make_empty_columns(layout) for layout in every))

@@ -22,6 +22,7 @@ from ikeanalyze.cli.capture_options import (
     CaptureOptions,
     HandshakeOption,
     VantageOption,
+    analyse_captures,
     check_rtt,
     describe_missing_handshakes,
     read_captures,
@@ -187,8 +188,16 @@ def report(
         analysis = in_parts
     elif streamed:
         with ParquetWriter(output.output, tables) as writer:  # writes a table while the next one is computed
-            analysis = _read(captures, output, inputs, messages, writer)
-            writer.finish(analysis)
+            options = _make_options(output, inputs, payloads=False, writer=writer)
+            written = analyse_captures(captures, inputs, messages, options)
+            writer.finish_tables(written.captures, written.tables)
+        if not conditions:  # no table is needed in memory
+            if not written.tables.count_handshakes():
+                messages.remark(describe_missing_handshakes(written))
+            if written.skipped:
+                raise typer.Exit(SOME_SKIPPED)
+            return
+        analysis = written.make_analysis()
     else:
         analysis = _read(captures, output, inputs, messages)
     if conditions:
@@ -254,10 +263,8 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    writer: ParquetWriter | None = None,
 ) -> Analysis:
-    payloads = output.is_drawn and _is_small(captures)
-    options = _make_options(output, inputs, payloads=payloads, writer=writer)
+    options = _make_options(output, inputs, payloads=output.is_drawn and _is_small(captures))
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 

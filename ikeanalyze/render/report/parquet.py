@@ -6,27 +6,28 @@ other table has. `captures.parquet` has the summary of each capture, with column
 accounting (`ike_packets`, `ike_bytes`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace
+import msgspec
 
 from ikeanalyze import core
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis
+from ikeanalyze.analysis.result import Analysis, CaptureSummary
 from ikeanalyze.render.core import output
 
-if TYPE_CHECKING:  # loading it early would keep a large capture from being read by two processes
-    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl  # rarely needed with the compiled core
 
-    from ikeanalyze.analysis.tables.polars_columns import TableColumns
+    from ikeanalyze.analysis.tables.columns import TableColumns
+    from ikeanalyze.analysis.tables.tables import AnalysisTables
 
 
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
-#: Rows of the smallest table that the compiled core writes, or that is not kept in memory when it is written.
-MIN_COMPILED_ROWS = 1 << 14
+#: Rows of the smallest table that is not kept in memory when polars writes it.
+MIN_STREAMED_ROWS = 1 << 14
 #: Rows of a row group: all of it is in memory while it is written; of a table that is read from disk, several are.
 _ROW_GROUP: Final = 1 << 17
 _ROW_GROUP_FROM_DISK: Final = 1 << 16
@@ -75,25 +76,24 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def add_columns(self, name: str, columns: "TableColumns") -> bool:
-        """Write a large table from its columns: the compiled core if it can, or polars. Can be called from any thread.
+        """Write a table from its columns: the compiled core, or polars if it is large. Can be called from any thread.
 
         Returns whether it is being written, or is not wanted. `columns` are unchanged.
         """
         if name not in self._tables:
             return True
-        if columns.height < MIN_COMPILED_ROWS:
-            return False
-        write = None
-        if core.compiled is not None:
-            from ikeanalyze.render.report.parquet_columns import make_column_writer  # loads polars
+        if core.compiled is None:
+            if columns.height < MIN_STREAMED_ROWS:
+                return False
+            from ikeanalyze.analysis.tables.polars_columns import make_table  # loads polars
 
-            write = make_column_writer(name, columns)
-        if write is None:
-            self.add(name, replace(columns, columns=dict(columns.columns)).make_table())
+            self.add(name, make_table(msgspec.structs.replace(columns, columns=dict(columns.columns))))
             return True
+        from ikeanalyze.render.report.parquet_columns import write_columns  # loads numpy
+
         with ExitStack() as files:
             path = files.enter_context(output.replace_output(str(self._directory / f"{name}.parquet")))
-            write(path, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
+            write_columns(name, columns, path, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
             self._files.push(files.pop_all())
         self._written[name] = Future()
         self._written[name].set_result(None)
@@ -107,22 +107,34 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
     def finish(self, analysis: Analysis) -> None:
         """Write the tables that were not added, and wait for all."""
+        self.finish_tables(analysis.captures, analysis)
+
+    def finish_tables(self, captures: Sequence[CaptureSummary], tables: "Analysis | AnalysisTables") -> None:
+        """Write those of these tables that were not added, and wait for all."""
         for name in ("frames", "messages", "exchanges", "handshakes"):
-            if name not in self._written:
-                self.add(name, getattr(analysis, name))
+            if name in self._tables and name not in self._written:
+                self.add(name, getattr(tables, name))
         if "captures" in self._tables:
-            self.add("captures", build_captures_table(analysis))
+            from ikeanalyze.render.report.parquet_captures import build_captures_columns  # loads numpy
+
+            columns = build_captures_columns(captures)
+            if not self.add_columns("captures", columns):
+                from ikeanalyze.analysis.tables.polars_columns import make_table  # loads polars
+
+                self.add("captures", make_table(columns))
         for name, written in self._written.items():
             self._wait(name, written)
 
     def _wait(self, name: str, written: "Future[None]") -> None:
+        error = written.exception()
+        if error is None:
+            return
         import polars as pl
 
-        try:
-            written.result()
-        except pl.exceptions.ComputeError as error:  # how polars reports a full disk
+        if isinstance(error, pl.exceptions.ComputeError):  # how polars reports a full disk
             path = str(self._directory / f"{name}.parquet")
             raise output.make_output_error(path, OSError(str(error))) from None
+        raise error
 
     def __exit__(self, *error: Any) -> None:
         self._pool.shutdown()
@@ -143,22 +155,3 @@ def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     # Converted piece by piece as it is written. polars chooses the encodings; pyarrow, with delta encoding for times
     # and ids, takes as long.
     portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=rows)
-
-
-def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
-    """Return a row per capture with the columns of the captures table of a dataset, except those of a batch alone."""
-    import polars as pl
-
-    from ikeanalyze.dataset.columns import get_columns
-
-    names = ("capture", "format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
-    counts = [f"{kind}_{unit}" for kind in ACCOUNTING for unit in ("packets", "bytes")]
-    columns = get_columns("captures", {})
-    rows = [
-        (
-            *(getattr(summary, "path" if name == "capture" else name) for name in names),
-            *(n.get(kind, 0) for kind in ACCOUNTING for n in (summary.accounting, summary.accounting_bytes)),
-        )
-        for summary in analysis.captures
-    ]
-    return pl.DataFrame(rows, schema={name: columns[name] for name in [*names, *counts]}, orient="row")

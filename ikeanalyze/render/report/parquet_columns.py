@@ -1,45 +1,37 @@
 """Tables of a report as Parquet, written by the compiled core from the arrays that they are made of.
 
 polars writes every table (`parquet`), and is the definition: the files have the same schema and the same values. The
-core writes large tables of numbers, repeated texts and repeated lists in a quarter of the processor time, and without a
-table in memory.
+core writes them in a quarter of the processor time, and without a table in memory.
 """
 
-from collections.abc import Callable
-from functools import cache
-from io import BytesIO
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
 from ikeanalyze import core
-from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.tables.polars_columns import (
+from ikeanalyze.analysis.tables.column_types import ColumnType, EnumType, ListType, StructType
+from ikeanalyze.analysis.tables.columns import (
     AddressColumn,
     Array,
+    FlatListColumn,
+    SeriesColumn,
     SharedListColumn,
     SpiColumn,
-    StructListColumn,
     TableColumns,
     TextColumn,
+    make_column,
     narrow_integers,
 )
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, format_address_code
-from ikeanalyze.dataset.columns import to_portable_types
-from ikeanalyze.render.report.parquet_levels import Leaf, make_struct_levels, split_lists
+from ikeanalyze.render.report.parquet_levels import Leaf, repeat_leaf, split_column
 
-_LAYOUTS: Final = {
-    "frames": schema.FRAMES,
-    "messages": schema.MESSAGES,
-    "exchanges": schema.EXCHANGES,
-    "handshakes": schema.HANDSHAKES,
-}
-#: Types of arrays that the core writes.
-_TYPES: Final = (np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int32, np.int64, np.float64)
+#: Empty files with the schemas of the tables, as polars writes them (see `tests.render.report.parquet_schemas`).
+_SCHEMAS: Final = Path(__file__).with_name("parquet_schemas")
+_LISTS: Final = (SharedListColumn, FlatListColumn, SeriesColumn)
 #: Values, which of them are known (None: all), the texts that the values are places in with their ends, and the
 #: definition and repetition levels of values in lists.
 _CoreColumn = tuple[
@@ -48,67 +40,49 @@ _CoreColumn = tuple[
 _NO_VALUE: Final[_CoreColumn] = (None, None, None, None)
 
 
-def make_column_writer(name: str, columns: TableColumns) -> Callable[[Path, int], None] | None:
-    """A function that writes a table to a path in groups of a given number of rows; None: the core does not write it.
+def write_columns(name: str, columns: TableColumns, path: Path, row_group: int) -> None:
+    """Write a table to a file, in groups of so many rows. `columns` are unchanged.
 
-    The function raises OSError if the file cannot be written.
+    Raises:
+        OSError: the file cannot be written.
     """
-    if name not in _LAYOUTS:
-        return None
     converted: list[_CoreColumn] = []
-    for column, dtype in columns.layout.items():
+    for column, kind in columns.layout.items():
         value = columns.capture if column == "capture" else columns.columns.get(column)
-        if columns.order is not None and isinstance(value, (SharedListColumn, StructListColumn)):
+        if columns.order is not None and isinstance(value, _LISTS):
             value = value.select(columns.order)
-        leaves = _convert_leaves(value, dtype)
-        if leaves is None:
-            return None
-        converted.extend(leaves)
-
-    def write(path: Path, row_group: int) -> None:
-        core.compiled.write_parquet(
-            str(path), _make_template(name), converted, columns.height, columns.order, row_group
-        )
-
-    return write
+        converted.extend(_convert_leaves(value, kind))
+    template = (_SCHEMAS / f"{name}.parquet").read_bytes()
+    core.compiled.write_parquet(str(path), template, converted, columns.height, columns.order, row_group)
 
 
-@cache
-def _make_template(name: str) -> bytes:
-    """A file with the schema of the table, and without rows."""
-    content = BytesIO()
-    to_portable_types(pl.DataFrame(schema=_LAYOUTS[name]).lazy(), name).collect().write_parquet(content)
-    return content.getvalue()
-
-
-def _convert_leaves(value: Any, dtype: Any) -> list[_CoreColumn] | None:
-    """The leaves of a column, as Parquet stores it (see `parquet_levels`); None: the core does not write it."""
-    if isinstance(value, SharedListColumn):
-        return [_convert_leaf(leaf) for leaf in split_lists(value.lists, value.place)]
-    if isinstance(value, StructListColumn):
-        levels = make_struct_levels(value.length)
-        fields = [_convert(value.fields[field.name], field.dtype) for field in dtype.inner.fields]
-        return [(*field[:3], levels) for field in fields if field is not None]
-    column = _convert(value, dtype)
-    return None if column is None else [column] * (_count_leaves(dtype) if column is _NO_VALUE else 1)
+def _convert_leaves(value: Any, kind: ColumnType) -> list[_CoreColumn]:
+    """The leaves of a column, as Parquet stores it (see `parquet_levels`)."""
+    if isinstance(value, (SharedListColumn, SeriesColumn)):
+        lists = value.lists if isinstance(value, SharedListColumn) else value.values.to_list()
+        leaves = split_column(make_column(lists, kind), kind)
+        return [_convert_leaf(repeat_leaf(leaf, value.place)) for leaf in leaves]
+    if isinstance(value, FlatListColumn):
+        return [_convert_leaf(leaf) for leaf in split_column(value, kind)]
+    column = _convert(value, kind)
+    return [column] * (_count_leaves(kind) if column is _NO_VALUE else 1)
 
 
 def _convert_leaf(leaf: Leaf) -> _CoreColumn:
-    values, levels = leaf.values, (leaf.definition, leaf.repetition)
-    if values.dtype == pl.String:
-        texts = _join_texts(values)
-        return np.ascontiguousarray(leaf.place, np.uint32), None, texts, levels
-    return values.to_numpy()[leaf.place], None, None, levels
+    levels = (leaf.definition, leaf.repetition)
+    if isinstance(leaf.values, np.ndarray):
+        return np.ascontiguousarray(narrow_integers(leaf.values[leaf.place], leaf.kind)), None, None, levels
+    return np.ascontiguousarray(leaf.place, np.uint32), None, _join_texts(leaf.values), levels
 
 
-def _count_leaves(dtype: Any) -> int:
-    if isinstance(dtype, pl.List):
-        return _count_leaves(dtype.inner)
-    return sum(_count_leaves(field.dtype) for field in dtype.fields) if isinstance(dtype, pl.Struct) else 1
+def _count_leaves(kind: ColumnType) -> int:
+    if isinstance(kind, ListType):
+        return _count_leaves(kind.inner)
+    return sum(map(_count_leaves, kind.fields.values())) if isinstance(kind, StructType) else 1
 
 
-def _convert(value: Any, dtype: Any) -> _CoreColumn | None:
-    """A column without lists as the core takes it; None: it does not."""
+def _convert(value: Any, kind: ColumnType) -> _CoreColumn:
+    """A column without lists as the core takes it."""
     known: Array | None = None
     if isinstance(value, tuple):
         value, known = value
@@ -121,32 +95,25 @@ def _convert(value: Any, dtype: Any) -> _CoreColumn | None:
     if isinstance(value, str):
         return value, known, None, None
     if isinstance(value, SpiColumn):
-        return np.ascontiguousarray(value.values), None, None, None
+        return np.ascontiguousarray(value.values), known, None, None
     if isinstance(value, AddressColumn):
         ipv6 = [format_address_code(FIRST_IPV6 + place, value.ipv6) for place in range(len(value.ipv6))]
-        return np.ascontiguousarray(value.codes), None, _join_texts(pl.Series(ipv6, dtype=pl.String)), None
+        return np.ascontiguousarray(value.codes), known, _join_texts(ipv6), None
     if isinstance(value, TextColumn):
-        return _convert_texts(value) if known is None else None
-    if not isinstance(value, np.ndarray):
-        return None
-    if isinstance(dtype, pl.Enum):
+        has_text = np.array([text is not None for text in value.texts], np.bool_)
+        if not has_text.all():
+            known = has_text[value.place] if known is None else known & has_text[value.place]
+        return np.ascontiguousarray(value.place, np.uint32), known, _join_texts(value.texts), None
+    if isinstance(kind, EnumType):
         places = value if value.dtype.type is np.uint8 else value.astype(np.uint32)
-        return np.ascontiguousarray(places), known, _join_texts(dtype.categories), None
-    value = narrow_integers(value, dtype)
+        return np.ascontiguousarray(places), known, _join_texts(kind.names), None
+    value = narrow_integers(value, kind)
     if value.dtype.type is np.uint32 and is_repeated(value):
         return value, known, None, None
-    return (np.ascontiguousarray(value), known, None, None) if value.dtype.type in _TYPES else None
+    return np.ascontiguousarray(value), known, None, None
 
 
-def _convert_texts(column: TextColumn) -> _CoreColumn:
-    known = None
-    if column.texts.null_count():
-        known = column.texts.is_not_null().to_numpy()[column.place]
-    texts = column.texts.cast(pl.String).fill_null("")
-    return np.ascontiguousarray(column.place, np.uint32), known, _join_texts(texts), None
-
-
-def _join_texts(texts: pl.Series) -> tuple[str, Int64Array]:
-    """All texts as one, and the byte where each ends."""
-    ends: Int64Array = np.cumsum(texts.str.len_bytes().to_numpy(), dtype=np.int64)
-    return "".join(texts.to_list()), ends
+def _join_texts(texts: Sequence[str | None]) -> tuple[str, Int64Array]:
+    """All texts as one, and the byte where each ends; None has no bytes."""
+    ends: Int64Array = np.cumsum([len((text or "").encode()) for text in texts], dtype=np.int64)
+    return "".join(text or "" for text in texts), ends

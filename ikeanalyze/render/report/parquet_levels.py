@@ -6,78 +6,72 @@ one if it, its list or its structure is null, or its list is empty. The repetiti
 a row begins. See "Nested Encoding" in the README of parquet-format, and Melnik et al., "Dremel", 2010.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
+from msgspec import Struct
 
-from ikeanalyze.analysis.tables.polars_columns import Array
+from ikeanalyze.analysis.tables.column_types import ColumnType, ListType, StructType
+from ikeanalyze.analysis.tables.columns import Array, FlatListColumn, StructColumn, TextColumn
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 
-#: Definition levels of a row of lists of structures without nulls: of an empty list, and of a field.
-_EMPTY, _FIELD = 1, 4
 
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A leaf of a nested column."""
 
     definition: UInt8Array  # (levels,)
     repetition: UInt8Array  # (levels,)
-    values: pl.Series  # without nulls; (k,)
-    place: Int64Array  # in `values` of each value; (values,)
+    values: Array | Sequence[str | None]  # numbers or texts; (k,)
+    place: Array  # in `values` of each value that is not null; (values,)
+    kind: ColumnType
 
 
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    """The levels of a part of the tree, and which of them have an element of the part's series."""
+class _Slots(Struct, frozen=True):
+    """The levels of a part of the tree, and which of them have an element of the part's column."""
 
     definition: UInt8Array
     repetition: UInt8Array
     filled: Int64Array  # levels with an element, in order
     depth: int  # lists around the part
 
+    def define(self, filled: Int64Array) -> "_Slots":
+        """The same one level deeper, where these elements are not null."""
+        definition = self.definition.copy()
+        definition[filled] += 1
+        return _Slots(definition, self.repetition, filled, self.depth)
 
-def split_lists(lists: pl.Series, place: Array) -> list[Leaf]:
-    """The leaves of a column that has one of the `lists` in each row: that at this place. (k,), (n,)"""
-    count = len(lists)
+
+def split_column(column: FlatListColumn, kind: ColumnType) -> list[Leaf]:
+    """The leaves of a column of lists, in the order of Parquet."""
+    count = len(column)
     slots = _Slots(np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.arange(count), 0)
-    return [_repeat(leaf, place) for leaf in _split(lists, slots)]
+    return list(_split(column, kind, slots))
 
 
-def make_struct_levels(length: Int64Array) -> tuple[UInt8Array, UInt8Array]:
-    """Definition and repetition levels of each field of lists of structures without nulls, from their lengths. (n,)"""
-    levels = np.maximum(length, 1)
-    begin = np.cumsum(levels) - levels
-    definition = np.full(int(levels.sum()), _FIELD, np.uint8)
-    definition[begin[length == 0]] = _EMPTY
-    repetition = np.ones(len(definition), np.uint8)
-    repetition[begin] = 0
-    return definition, repetition
-
-
-def _split(series: pl.Series, slots: _Slots) -> Iterator[Leaf]:
-    """The leaves below a series, which has an element for each filled slot."""
-    known = series.is_not_null().to_numpy()
-    series = series.filter(pl.Series(known))
-    filled = slots.filled[known]
-    definition = slots.definition.copy()
-    definition[filled] += 1
-    slots = _Slots(definition, slots.repetition, filled, slots.depth)
-    dtype: Any = series.dtype
-    if isinstance(dtype, pl.Struct):
-        for field in dtype.fields:
-            yield from _split(series.struct.field(field.name), slots)
-    elif isinstance(dtype, pl.List):
-        yield from _split_list(series, slots)
+def _split(column: Any, kind: ColumnType, slots: _Slots) -> Iterator[Leaf]:
+    """The leaves below a column, which has an element for each filled slot."""
+    if isinstance(column, FlatListColumn):
+        assert isinstance(kind, ListType)
+        known = column.length >= 0
+        yield from _split_list(column.elements, column.length[known], kind, slots.define(slots.filled[known]))
+    elif isinstance(column, StructColumn):
+        assert isinstance(kind, StructType)
+        slots = slots.define(slots.filled)
+        for name, field in kind.fields.items():
+            yield from _split(column.fields[name], field, slots)
+    elif isinstance(column, TextColumn):
+        known = np.array([text is not None for text in column.texts], np.bool_)[column.place]
+        slots = slots.define(slots.filled[known])
+        yield Leaf(slots.definition, slots.repetition, column.texts, column.place[known], kind)
     else:
-        yield Leaf(definition, slots.repetition, series, np.arange(len(series)))
+        values, known = column if isinstance(column, tuple) else (column, np.ones(len(column), np.bool_))
+        slots = slots.define(slots.filled[known])
+        yield Leaf(slots.definition, slots.repetition, values, np.flatnonzero(known), kind)
 
 
-def _split_list(series: pl.Series, slots: _Slots) -> Iterator[Leaf]:
-    length = series.list.len().to_numpy().astype(np.int64)
+def _split_list(elements: Any, length: Int64Array, kind: ListType, slots: _Slots) -> Iterator[Leaf]:
+    """The leaves below lists of these lengths, of which there is one for each filled slot."""
     # an empty list has a level too
     levels = np.ones(len(slots.definition), np.int64)
     levels[slots.filled] = np.maximum(length, 1)
@@ -89,17 +83,17 @@ def _split_list(series: pl.Series, slots: _Slots) -> Iterator[Leaf]:
     has_element[slots.filled[length > 0]] = True
     filled = np.flatnonzero(np.repeat(has_element, levels))
     definition[filled] += 1
-    elements = series.filter(pl.Series(length > 0)).explode()
-    yield from _split(elements, _Slots(definition, repetition, filled, slots.depth + 1))
+    yield from _split(elements, kind.inner, _Slots(definition, repetition, filled, slots.depth + 1))
 
 
-def _repeat(leaf: Leaf, place: Array) -> Leaf:
-    """The leaf of the rows that have the list at these places."""
+def repeat_leaf(leaf: Leaf, place: Array) -> Leaf:
+    """The leaf of rows that have the list at these places. (n,)"""
     begin = np.flatnonzero(leaf.repetition == 0)
     levels = np.diff(np.append(begin, len(leaf.repetition)))[place]
     chosen = np.repeat(begin[place] - (np.cumsum(levels) - levels), levels) + np.arange(int(levels.sum()))
     definition = leaf.definition[chosen]
     has_value = leaf.definition == leaf.definition.max(initial=0)
-    has_value &= len(leaf.values) > 0
+    has_value &= len(leaf.place) > 0
     value = np.cumsum(has_value) - 1
-    return Leaf(definition, leaf.repetition[chosen], leaf.values, value[chosen[has_value[chosen]]])
+    values = leaf.place[value[chosen[has_value[chosen]]]]
+    return Leaf(definition, leaf.repetition[chosen], leaf.values, values, leaf.kind)

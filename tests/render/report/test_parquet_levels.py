@@ -6,17 +6,25 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ikeanalyze.render.report.parquet_levels import make_struct_levels, split_lists
+from ikeanalyze.analysis.schema import convert_type
+from ikeanalyze.analysis.tables.column_types import TEXT, UINT8, UINT32, ListType, StructType
+from ikeanalyze.analysis.tables.columns import FlatListColumn, StructColumn, TextColumn, make_column
+from ikeanalyze.render.report.parquet_levels import repeat_leaf, split_column
 
-LINKS = pl.List(pl.Struct({"code": pl.String, "country": pl.String}))
+TEXTS = ListType(TEXT)
+LINKS = ListType(StructType({"code": TEXT, "country": TEXT}))
+
+
+def split(lists, kind):
+    return split_column(make_column(lists, kind), kind)
 
 
 def levels(leaf):
-    return leaf.definition.tolist(), leaf.repetition.tolist(), leaf.values.gather(leaf.place).to_list()
+    return leaf.definition.tolist(), leaf.repetition.tolist(), [leaf.values[place] for place in leaf.place]
 
 
 def test_a_null_an_empty_list_and_a_null_element_have_levels_of_their_own():
-    (leaf,) = split_lists(pl.Series([None, [], [None], ["a", "b"]], dtype=pl.List(pl.String)), np.arange(4))
+    (leaf,) = split([None, [], [None], ["a", "b"]], TEXTS)
     assert levels(leaf) == ([0, 1, 2, 3, 3], [0, 0, 0, 0, 1], ["a", "b"])
 
 
@@ -27,8 +35,7 @@ def test_lists_in_structures_in_lists():
         {"url": "http://B", "codes": []},
         {"url": None, "codes": ["en-gb"]},
     ]
-    dtype = pl.List(pl.Struct({"url": pl.String, "codes": pl.List(pl.String)}))
-    url, codes = split_lists(pl.Series([names], dtype=dtype), np.arange(1))
+    url, codes = split([names], ListType(StructType({"url": TEXT, "codes": TEXTS})))
     assert url.repetition.tolist() == [0, 1, 1]
     assert levels(codes)[1:] == ([0, 2, 1, 1], ["en-us", "en", "en-gb"])
     # five optional and repeated parts above a code exist, and the code itself
@@ -37,36 +44,39 @@ def test_lists_in_structures_in_lists():
 
 
 def test_rows_share_lists():
-    lists = pl.Series([["a", "b"], [], None], dtype=pl.List(pl.String))
-    (leaf,) = split_lists(lists, np.array([2, 0, 0, 1]))
-    assert levels(leaf) == ([0, 3, 3, 3, 3, 1], [0, 0, 1, 0, 1, 0], ["a", "b", "a", "b"])
+    (leaf,) = split([["a", "b"], [], None], TEXTS)
+    assert levels(repeat_leaf(leaf, np.array([2, 0, 0, 1]))) == (
+        [0, 3, 3, 3, 3, 1],
+        [0, 0, 1, 0, 1, 0],
+        ["a", "b", "a", "b"],
+    )
 
 
 @pytest.mark.parametrize("lists", [[], [[]], [None], [None, []]])
 def test_lists_without_values(lists):
-    series = pl.Series(lists, dtype=LINKS)
-    for leaf in split_lists(series, np.arange(len(series))):
+    for leaf in split(lists, LINKS):
+        leaf = repeat_leaf(leaf, np.arange(len(lists)))
         assert levels(leaf) == ([0 if value is None else 1 for value in lists], [0] * len(lists), [])
 
 
-def test_structures_have_the_levels_of_lists_that_are_split():
-    lengths = [2, 0, 1]
-    series = pl.Series([[{"code": "c", "country": "d"}] * length for length in lengths], dtype=LINKS)
-    for leaf in split_lists(series, np.arange(3)):
-        definition, repetition = make_struct_levels(np.array(lengths))
-        assert levels(leaf)[:2] == (definition.tolist(), repetition.tolist())
+def test_structures_have_the_levels_of_lists_of_python():
+    lengths = np.array([2, 0, -1, 1])
+    elements = StructColumn({name: TextColumn(["c", "d"], np.array([0, 1, 1])) for name in ("code", "country")})
+    given = [[{"code": "c", "country": "c"}, {"code": "d", "country": "d"}], [], None, [{"code": "d", "country": "d"}]]
+    for leaf, expected in zip(split_column(FlatListColumn(elements, lengths), LINKS), split(given, LINKS), strict=True):
+        assert levels(leaf) == levels(expected)
 
 
 def test_leaves_are_those_of_a_file():
     """polars writes a leaf for each of them, in this order."""
     import pyarrow.parquet as pq
 
-    dtype = pl.List(pl.Struct({"a": pl.String, "b": pl.List(pl.UInt32), "c": pl.UInt8}))
-    series = pl.Series("x", [[{"a": "1", "b": [2, 3], "c": 4}], None], dtype=dtype)
+    kind = ListType(StructType({"a": TEXT, "b": ListType(UINT32), "c": UINT8}))
+    lists = [[{"a": "1", "b": [2, 3], "c": 4}], None]
     content = BytesIO()
-    series.to_frame().write_parquet(content)
+    pl.Series("x", lists, dtype=convert_type(kind)).to_frame().write_parquet(content)
     schema = pq.ParquetFile(content).schema
-    leaves = split_lists(series, np.arange(2))
+    leaves = split(lists, kind)
     assert len(leaves) == len(schema)
     for index, leaf in enumerate(leaves):
         column = schema.column(index)

@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
-from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
 from ikeanalyze.wire.registries.icmp import IcmpProblem
 
 _col = pl.col

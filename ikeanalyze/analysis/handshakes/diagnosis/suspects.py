@@ -1,22 +1,17 @@
-"""Selects the handshakes that a rule of the diagnosis may concern, and collects the facts that the rules need.
-
-Most handshakes of most captures are clean. They are told apart by comparing columns, and only for the others the
-messages are looked at.
-"""
+"""Collects the facts that the rules of the diagnosis need about the handshakes that `candidates` selects."""
 
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
-from ikeanalyze.analysis.exchanges.capture_point import FROM_MANIFEST, GIVEN
-from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
+from ikeanalyze.analysis.handshakes.diagnosis.candidates import ShortResponses, find_steps_back
 from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
 from ikeanalyze.analysis.handshakes.diagnosis.icmp_facts import ICMP_FACTS, collect_icmp_facts, match_icmp_errors
 from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
@@ -24,29 +19,15 @@ from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import Columns
-from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
-#: Longer than any initiator waits before it repeats a request.
-LONGEST_RTT_NS: Final = 60_000_000_000
-#: Time stamps of several interfaces are out of order by less.
-STEP_BACK_NS: Final = 1_000_000_000
-#: Fewer transmissions of a message are normal, except where the round-trip time of the path is known.
-_MANY_TRANSMISSIONS: Final = 4
-#: From this number on, transmissions of a request after its response are not normal.
-MANY_IGNORED: Final = 3
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
-#: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
-#: payload, notify, padding and ICV.
-_SHORT_BYTES: Final = 176
-
 #: Facts about the request and the response of the last exchange of the set-up.
 _OF_MESSAGE: Final[schema.Schema] = {
     "bytes": pl.Int64,  # of the largest datagram on the wire, with all its IP fragments
@@ -107,105 +88,8 @@ FACTS: Final[schema.Schema] = {
 }
 
 
-class ShortResponses(Struct, frozen=True):
-    """Encrypted IKE_AUTH responses that may have no room for what a successful one has."""
-
-    datagram: UInt32Array  # as in the frames
-    ike_bytes: Int64Array
-
-
-def find_short_responses(columns: Columns) -> ShortResponses:
-    """Find short encrypted IKE_AUTH responses among the frames."""
-    rows = np.flatnonzero(
-        (columns["exchange_type"] == int(ExchangeType.IKE_AUTH))
-        & (columns["next_payload"] == int(PayloadType.SK))
-        & (columns["ike_bytes"] <= _SHORT_BYTES)
-    )
-    rows = rows[columns["flags"][rows] & FLAG_RESPONSE > 0]
-    return ShortResponses(columns["datagram"][rows], columns["ike_bytes"][rows].astype(np.int64))
-
-
-#: Number of half-open handshakes, and of unanswered ones, that are diagnosed: a flood has millions, whose sentences
-#: would take more memory than all else.
-MAX_DIAGNOSED: Final = 10_000
-
-
-def find_suspects(
-    handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
-) -> BoolArray:
-    """Which handshakes a rule may concern. (handshakes,)"""
-    messages, exchanges = state.messages, state.exchanges
-    # in the order of `Outcome`, those of handshakes that the packets show to have stopped
-    suspects = (handshakes.outcome >= int(Outcome.FAILED)) & (handshakes.outcome <= int(Outcome.HALF_OPEN))
-    suspects |= (handshakes.outcome == int(Outcome.CUT)) & _find_repeated_rounds(handshakes, exchanges)
-    suspects |= handshakes.uncertain
-    if handshakes.contents is not None:
-        facts = handshakes.contents.facts
-        refused = [facts.distinct[index].proof.child_error is not None for index in facts.of.values()]
-        suspects[np.array(list(facts.of), np.int64)[np.array(refused, np.bool_)]] = True
-    unfragmented = (messages.ip_fragments > 0) & (messages.exchange_type == int(ExchangeType.IKE_INTERMEDIATE))
-    suspects[messages.handshake[(messages.transmission >= _MANY_TRANSMISSIONS) | unfragmented]] = True
-    known_path = (handshakes.rtt_source == GIVEN) | (handshakes.rtt_source == FROM_MANIFEST)
-    if known_path.any():
-        repeated = np.zeros(len(suspects), np.bool_)
-        repeated[messages.handshake[messages.transmission > 1]] = True
-        suspects |= repeated & known_path
-    unanswered = ~exchanges.set_up & ((exchanges.response_messages == 0) | state.unprotected)
-    suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
-    suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
-    suspects |= _find_declined_additional_key_exchanges(handshakes)
-    suspects |= find_steps_back(state) > STEP_BACK_NS
-    # the rules are about IKE
-    suspects &= ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1))
-    for outcome in (Outcome.HALF_OPEN, Outcome.UNANSWERED):
-        suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MAX_DIAGNOSED:]] = False
-    return suspects
-
-
-def _find_repeated_rounds(handshakes: HandshakeColumns, exchanges: ExchangeColumns) -> BoolArray:
-    """Which handshakes had a further IKE_SA_INIT request, or one that was repeated as if unanswered. (handshakes,)
-
-    Of the handshakes that are cut, a rule can only concern these: nothing else tells why they stop in the capture.
-    """
-    result = np.zeros(len(handshakes), np.bool_)
-    result[list(handshakes.extra_round_trips)] = True
-    result[exchanges.handshake[exchanges.request_messages >= MANY_IGNORED]] = True
-    return result
-
-
-def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> BoolArray:
-    """Whether the initiator offered additional key exchanges, and the responder chose none. (handshakes,)"""
-    offered = np.array([*(any("ADDKE" in text for text in form.proposals) for form in handshakes.facts), False])
-    without = np.array(
-        [*(form.chosen is not None and not form.chosen.additional for form in handshakes.facts), False], np.bool_
-    )
-    return np.asarray(offered[handshakes.request_form] & without[handshakes.response_form])
-
-
-def find_steps_back(state: AnalysisState) -> Int64Array:
-    """By how much the time stamps of each handshake go back in the order of the packets; 0: not. (handshakes,)"""
-    datagrams, handshake = state.datagrams, state.association.handshake
-    result = np.zeros(len(state.capture), np.int64)
-    # the rows are in order of capture and time
-    falling = np.flatnonzero(datagrams.number[1:] < datagrams.number[:-1])
-    if (state.capture[handshake[falling + 1]] != state.capture[handshake[falling]]).all():
-        return result
-    order = np.lexsort((datagrams.number, state.capture[handshake]))
-    if not _steps_back(datagrams.first_ns[order], state.capture[handshake[order]]).max(initial=0) > STEP_BACK_NS:
-        return result
-    order = np.lexsort((datagrams.number, handshake))
-    np.maximum.at(result, handshake[order], _steps_back(datagrams.first_ns[order], handshake[order]))
-    return result
-
-
-def _steps_back(times: Int64Array, group: Int32Array | Int64Array) -> Int64Array:
-    """How much earlier each time is than the latest one before it in its group; groups follow one another. (n,)"""
-    table = pl.DataFrame({"time": times, "group": group})
-    steps = table.select(pl.col("time").cum_max().over("group") - pl.col("time")).to_series()
-    return steps.to_numpy()
-
-
 def collect_facts(
+    suspects: BoolArray,
     handshakes: HandshakeColumns,
     state: AnalysisState,
     answers: AnsweredTransmissions,
@@ -215,9 +99,8 @@ def collect_facts(
 ) -> pl.DataFrame | None:
     """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean.
 
-    `icmp_errors`: see `capture.decode.icmp.ICMP_LAYOUT`.
+    `suspects`: see `candidates.find_suspects`; `icmp_errors`: see `capture.decode.icmp.ICMP_LAYOUT`.
     """
-    suspects = find_suspects(handshakes, state, answers, short)
     # shared before anything else, because other parts of the capture may need it
     responders = find_responder_facts(handshakes, state, facts, np.flatnonzero(suspects))
     icmp = match_icmp_errors(icmp_errors, state, facts)

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.handshakes.diagnosis import suspects
+from ikeanalyze.analysis import pipeline
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.decode.classify import Protocol
 from tests.core.inputs import generate
@@ -19,7 +19,7 @@ def choose_all(handshakes, *_):
 def assert_nothing_is_missed(paths, monkeypatch):
     expected = read_captures(paths).handshakes
     with monkeypatch.context() as patch:
-        patch.setattr(suspects, "find_suspects", choose_all)
+        patch.setattr(pipeline, "find_suspects", choose_all)
         assert read_captures(paths).handshakes["diagnosis"].to_list() == expected["diagnosis"].to_list()
 
 
