@@ -197,40 +197,8 @@ class PcapReader:
         that is incomplete or that Python must check, and when more than `rest` bytes of packets are handed back.
         """
 
-def write_parquet(
-    path: str,
-    template: bytes,
-    columns: Sequence[
-        tuple[
-            npt.NDArray[Any] | str | None,
-            npt.NDArray[Any] | None,
-            tuple[str, Int64Array] | None,
-            tuple[UInt8Array, UInt8Array] | None,
-        ]
-    ],
-    rows: int,
-    order: Int32Array | None,
-    row_group: int,
-) -> None:
-    """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
-
-    Each column is a leaf of the schema. It has its values (a text: that of all rows; None: no row has a value), which
-    of them are known (None: all), and the texts in which the values are places, of 8 or 32 bits (None: the values are
-    numbers): one after another, with the byte where each ends. Of 64 bits, the places are codes of an AddressBook, and
-    the texts are its IPv6 addresses. 64-bit numbers without texts in a column of texts are written as 16 hexadecimal
-    digits. An array of 32-bit numbers may be one number repeated without memory. A column in lists has the known
-    values alone, and definition and repetition levels.
-
-    `order` is the row of the columns that each row of the table is, except of columns in lists, whose rows are those of
-    the table; None: all are.
-
-    Raises:
-        ValueError: the columns differ in length, or are not those of the schema, or `order` has other rows.
-        OSError: the file cannot be written.
-    """
-
 class ParquetTable:
-    """A Parquet file that is written column by column: `path`, `template`, `rows` and `row_group` of `write_parquet`.
+    """A Parquet file that is being written, with the schema of the empty file `template`, in groups of rows.
 
     Raises:
         ValueError: the template is not a Parquet file, or a row group has no rows.
@@ -242,21 +210,43 @@ class ParquetTable:
         self,
         columns: Sequence[
             tuple[
-                int,
-                tuple[
-                    npt.NDArray[Any] | str | None,
-                    npt.NDArray[Any] | None,
-                    tuple[str, Int64Array] | None,
-                    tuple[UInt8Array, UInt8Array] | None,
+                str,
+                Sequence[
+                    tuple[
+                        npt.NDArray[Any] | str | None,
+                        npt.NDArray[Any] | None,
+                        tuple[str, Int64Array] | None,
+                        tuple[UInt8Array, UInt8Array] | None,
+                    ]
                 ],
             ]
         ],
         order: Int32Array | None,
     ) -> None:
-        """Write some columns, each with the number of its leaf in the schema; otherwise as in `write_parquet`."""
+        """Write some columns, each with its name and its leaves in the schema.
+
+        A leaf has its values (a text: that of all rows; None: no row has a value), which of them are known (None: all),
+        and the texts in which the values are places, of 8 or 32 bits (None: the values are numbers): one after another,
+        with the byte where each ends. Of 64 bits, the places are codes of an AddressBook, and the texts are its IPv6
+        addresses. 64-bit numbers without texts in a column of texts are written as 16 hexadecimal digits. An array of
+        32-bit numbers may be one number repeated without memory. A column in lists has the known values alone, and
+        definition and repetition levels.
+
+        `order` is the row of the columns that each row of the table is, except of columns in lists, whose rows are
+        those of the table; None: all are.
+
+        Raises:
+            ValueError: the columns differ in length, or are not those of the schema, or `order` has other rows.
+            OSError: the file cannot be written.
+        """
 
     def finish(self) -> None:
-        """Complete the file, when each leaf has been written once."""
+        """Complete the file.
+
+        Raises:
+            ValueError: it lacks columns, or is complete.
+            OSError: the file cannot be written.
+        """
 
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""

@@ -59,6 +59,9 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     #: True, the table is not made, and is empty in the result; that of handshakes has `handshake` and `rekeyed` alone,
     #: and null in the other columns.
     on_columns: "ColumnsCallback | None" = None
+    #: Called with the name of a table and the columns that are known before the others; their layout has them alone. If
+    #: it returns True, `on_columns` gets the others.
+    on_first_columns: "ColumnsCallback | None" = None
     on_contents: "ContentsCallback | None" = None  # called with the decoded contents of each capture
 
     def __post_init__(self) -> None:

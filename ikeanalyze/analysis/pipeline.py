@@ -1,7 +1,7 @@
 """Build the four tables from the frames of one capture, or of several small captures together."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -74,8 +74,10 @@ from ikeanalyze.analysis.tables.tables import (
     MessageTableSources,
     TableSources,
     build_exchange_columns,
-    build_frame_columns,
+    build_frame_labels,
     build_message_columns,
+    build_packet_columns,
+    join_frame_columns,
     label_datagrams,
     make_address_columns,
     make_empty_tables,
@@ -264,14 +266,14 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     numbering, traffic, options = run.numbering, run.traffic, run.options
     clear, facts = traffic.clear, run.facts
     grouped = _group_datagrams(traffic, facts)
-    addresses = _start_frame_addresses(run)
-    state = _build_state(run, grouped)
+    frames_writer = _FramesTableWriter(run, grouped)
+    state = _build_state(run, grouped, frames_writer)
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
     handshake_ids = numbering.number_handshakes(state)
     message_ids = numbering.number_messages(state, radius.datagrams)
     # without RADIUS to assign first, the table of frames is built while the analysis continues
-    frames = None if radius.pairs else _start_frames_table(run, grouped, addresses, state, handshake_ids, message_ids)
+    frames = None if radius.pairs else frames_writer.start(state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
@@ -295,7 +297,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
             contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
-    frames = frames or _start_frames_table(run, grouped, addresses, state, handshake_ids, message_ids)
+    frames = frames or frames_writer.start(state, handshake_ids, message_ids)
     short = find_short_responses(traffic.columns)
     run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
@@ -363,8 +365,11 @@ def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDa
     )
 
 
-def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState:
-    """Assign datagrams to handshakes, and group them into messages and exchanges."""
+def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "_FramesTableWriter") -> AnalysisState:
+    """Assign datagrams to handshakes, and group them into messages and exchanges.
+
+    Meanwhile the other thread parses IKE_SA_INIT messages, and then begins with the table of frames.
+    """
     traffic, datagrams = run.traffic, grouped.ike
     clear = traffic.clear
     clear.entries()  # sorts them before two threads read them
@@ -376,6 +381,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     else:
         # in parallel: the association and the messages do not depend on this step
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
+        frames_writer.start_packets()
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
@@ -460,47 +466,54 @@ class _StartedFramesTable(Struct, frozen=True):
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
 
-def _start_frame_addresses(run: _PipelineRun) -> "Callable[[], Mapping[str, AddressColumn | pl.Series]]":
-    """Return a function that returns the addresses of the frames.
+class _FramesTableWriter:
+    """Makes the table of frames in the other thread. Most of its columns are known long before the messages."""
 
-    Without the core, which needs their codes, polars makes them in the other thread, which has time for it until the
-    messages are known.
-    """
-    columns = make_address_columns(run.traffic.columns, run.traffic.addresses)
-    if core.compiled is not None or not run.options.frames_table:
-        return lambda: columns
-    from ikeanalyze.analysis.tables.polars_columns import convert_column  # loads polars
+    def __init__(self, run: _PipelineRun, grouped: _CaptureDatagrams) -> None:
+        self._run = run
+        self._grouped = grouped
+        self._columns = run.traffic.columns
+        self._packets: Future[TableColumns | None] | None = None
 
-    kinds = layouts.FRAMES
-    return run.pool.submit(
-        lambda: {name: convert_column(column, kinds[name]) for name, column in columns.items()}
-    ).result
+    def start_packets(self) -> None:
+        """Start with the columns that do not depend on the messages."""
+        if self._run.options.frames_table:
+            self._packets = self._run.pool.submit(self._write_packets)
 
+    def start(self, state: AnalysisState, handshake_ids: Int64Array, message_ids: MessageRowIds) -> _StartedFramesTable:
+        """Start with the other columns. RADIUS must be assigned before."""
+        run, grouped, columns = self._run, self._grouped, self._columns
+        duplicate = grouped.duplicates.mask
+        labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
 
-def _start_frames_table(
-    run: _PipelineRun,
-    grouped: _CaptureDatagrams,
-    addresses: "Callable[[], Mapping[str, AddressColumn | pl.Series]]",
-    state: AnalysisState,
-    handshake_ids: Int64Array,
-    message_ids: MessageRowIds,
-) -> _StartedFramesTable:
-    """Start building the table of frames in the other thread. RADIUS must be assigned before."""
-    columns, duplicate = run.traffic.columns, grouped.duplicates.mask
-    labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
+        def write() -> "pl.DataFrame | TableColumns":
+            packets = self._write_packets() if self._packets is None else self._packets.result()
+            table = build_frame_labels(columns, labels, handshake_ids)
+            return run.make_table("frames", table if packets is None else join_frame_columns(packets, table))
 
-    def write() -> "pl.DataFrame | TableColumns":
-        traffic = run.traffic
-        table = build_frame_columns(
-            run.numbering, columns, addresses(), traffic.tunnels, duplicate, labels, handshake_ids
+        names, tunnels = run.traffic.tunnels, dict[int, str]()
+        if names:
+            tunnels = name_tunnels(columns, labels.handshake[columns["datagram"]], names)
+        duplicates = labels.count(columns["datagram"][duplicate], state.association.count)
+        return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
+
+    def _write_packets(self) -> TableColumns | None:
+        """The columns that do not depend on the messages; None: the caller of the pipeline has taken them."""
+        run = self._run
+        columns = build_packet_columns(
+            run.numbering, self._columns, self._make_addresses(), run.traffic.tunnels, self._grouped.duplicates.mask
         )
-        return run.make_table("frames", table)
+        take = run.options.on_first_columns
+        return None if take is not None and take("frames", columns) else columns
 
-    names, tunnels = run.traffic.tunnels, dict[int, str]()
-    if names:
-        tunnels = name_tunnels(columns, labels.handshake[columns["datagram"]], names)
-    duplicates = labels.count(columns["datagram"][duplicate], state.association.count)
-    return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
+    def _make_addresses(self) -> "Mapping[str, AddressColumn | pl.Series]":
+        columns = make_address_columns(self._columns, self._run.traffic.addresses)
+        if core.compiled is not None:
+            return columns
+        # polars makes texts of them, for which this thread has time until the messages are known
+        from ikeanalyze.analysis.tables.polars_columns import convert_column  # loads polars
+
+        return {name: convert_column(column, layouts.FRAMES[name]) for name, column in columns.items()}
 
 
 def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, CaptureWarning]]:

@@ -96,7 +96,8 @@ def analyse_captures(paths: str | Path | Sequence[str | Path], options: ReadOpti
     if options.join and len(paths) > 1:
         return _read_joined([str(path) for path in paths], options)
     work = _ReadState(
-        options if len(paths) == 1 else replace(options, on_table=None, on_columns=None), isolate=len(paths) > 1
+        options if len(paths) == 1 else replace(options, on_table=None, on_columns=None, on_first_columns=None),
+        isolate=len(paths) > 1,
     )
     common = work.read_keys(options.keys)
     for path in map(str, paths):

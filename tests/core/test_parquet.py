@@ -187,21 +187,40 @@ def test_floats(tmp_path: Path):
     assert_round_trip(expected, [(few, None, None, None), (many, known, None, None)], tmp_path)
 
 
-def assert_round_trip(expected: pl.DataFrame, columns, directory: Path, order=None) -> None:
+def write_table(path: Path | str, expected: pl.DataFrame, leaves, order=None, *, row_group: int, steps: int) -> None:
+    """Write leaves with the schema of the expected table, in so many steps, the last columns first."""
     template = BytesIO()
     expected.clear().write_parquet(template)
+    rest = list(leaves)
+    columns = []
+    for name, dtype in expected.schema.items():
+        count = count_leaves(dtype)
+        columns.append((name, rest[:count]))
+        rest = rest[count:]
+    table = core.compiled.ParquetTable(str(path), template.getvalue(), len(expected), row_group)
+    for step in reversed(range(steps)):
+        table.write([column for column in columns[step::steps] if column[1]], order)
+    table.finish()
+
+
+def count_leaves(dtype) -> int:
+    if isinstance(dtype, pl.List):
+        return count_leaves(dtype.inner)
+    return sum(count_leaves(field.dtype) for field in dtype.fields) if isinstance(dtype, pl.Struct) else 1
+
+
+def assert_round_trip(expected: pl.DataFrame, leaves, directory: Path, order=None) -> None:
     path = directory / "table.parquet"
-    core.compiled.write_parquet(str(path), template.getvalue(), columns, len(expected), order, 1000)
-    assert pl.read_parquet(path).equals(expected)
-    arrow = pq.read_table(path)
-    assert pl.from_arrow(arrow).equals(expected)
+    for steps in (1, 2):
+        write_table(path, expected, leaves, order, row_group=1000, steps=steps)
+        assert pl.read_parquet(path).equals(expected)
+        arrow = pq.read_table(path)
+        assert pl.from_arrow(arrow).equals(expected)
 
 
 def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
-    template = BytesIO()
-    pl.DataFrame(schema={"x": pl.Int64}).write_parquet(template)
     number, text = np.zeros(3, np.int64), np.zeros(3, np.uint32)
-    for columns, rows in (
+    for leaves, rows in (
         ([(number, None, None, None)], 4),
         ([], 3),
         ([(number, np.ones(2, np.bool_), None, None)], 3),
@@ -211,10 +230,39 @@ def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
         ([(number, None, None, (np.ones(2, np.uint8), np.zeros(2, np.uint8)))], 2),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
-            core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, None, 10)
+            write_table(tmp_path / "x", pl.DataFrame({"x": range(rows)}), leaves, row_group=10, steps=1)
+
+
+def test_columns_must_be_those_of_the_schema_once_each(tmp_path: Path):
+    template = BytesIO()
+    pl.DataFrame(schema={"x": pl.Int64, "y": pl.Int64}).write_parquet(template)
+    leaf = (np.zeros(3, np.int64), None, None, None)
+
+    def write(*steps: str) -> None:
+        table = core.compiled.ParquetTable(str(tmp_path / "x"), template.getvalue(), 3, 10)
+        for names in steps:
+            table.write([(name, [leaf]) for name in names], None)
+        table.finish()
+
+    write("yx")
+    write("y", "x")
+    for steps in (["xyx"], ["xz"], ["x"], ["x", "xy"]):
+        with pytest.raises(ValueError, match="column"):
+            write(*steps)
+
+
+def test_a_table_is_finished_once(tmp_path: Path):
+    template = BytesIO()
+    pl.DataFrame(schema={"x": pl.Int64}).write_parquet(template)
+    table = core.compiled.ParquetTable(str(tmp_path / "x"), template.getvalue(), 0, 10)
+    table.finish()
+    with pytest.raises(ValueError, match="finished"):
+        table.finish()
+
+
+def test_files_that_cannot_be_written_are_errors(tmp_path: Path):
+    numbers, leaf = pl.DataFrame({"x": range(3)}), (np.zeros(3, np.int64), None, None, None)
     with pytest.raises(OSError, match="No space left"):
-        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None, None)], 3, None, 10)
+        write_table("/dev/full", numbers, [leaf], row_group=10, steps=1)
     with pytest.raises(OSError, match="No such file"):
-        core.compiled.write_parquet(
-            str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None, None)], 3, None, 10
-        )
+        write_table(tmp_path / "none" / "x", numbers, [leaf], row_group=10, steps=1)

@@ -44,7 +44,8 @@ impl From<std::io::Error> for Error {
 
 type Result<T> = std::result::Result<T, Error>;
 
-const OTHER_COLUMNS: Error = Error::Invalid("other columns than in the schema");
+/// The columns are not those of the schema.
+pub const OTHER_COLUMNS: Error = Error::Invalid("other columns than in the schema");
 
 /// Texts one after another.
 #[derive(Clone, Copy)]
@@ -185,6 +186,15 @@ impl<W: Write> TableWriter<W> {
             group,
             chunks,
         })
+    }
+
+    /// The numbers of the leaves of a column of the schema.
+    pub fn find_leaves(&self, name: &str) -> impl Iterator<Item = usize> + '_ {
+        let name = name.as_bytes().to_vec();
+        let leaves = self.template.leaves.iter().enumerate();
+        leaves
+            .filter(move |(_, leaf)| leaf.path.first() == Some(&name))
+            .map(|(number, _)| number)
     }
 
     /// Write some columns, each with the number of its leaf in the schema; `order` is that of `write_table`.

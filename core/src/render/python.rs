@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use super::parquet::{write_table, Column, Error, Levels, TableWriter, Texts, Values};
+use super::parquet::{Column, Error, Levels, TableWriter, Texts, Values, OTHER_COLUMNS};
 
 /// The values of a column as Python has them.
 #[derive(FromPyObject)]
@@ -79,24 +79,6 @@ fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
     Ok(Column { values, known, levels })
 }
 
-/// Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
-#[pyfunction]
-fn write_parquet(
-    py: Python<'_>,
-    path: PathBuf,
-    template: &[u8],
-    columns: Vec<ColumnArguments<'_>>,
-    rows: usize,
-    order: Option<PyReadonlyArray1<'_, i32>>,
-    row_group: usize,
-) -> PyResult<()> {
-    let columns: Vec<Column> = columns.iter().map(make_column).collect::<PyResult<_>>()?;
-    let order = order.as_ref().map(|order| order.as_slice()).transpose()?;
-    let file = File::create(path)?;
-    py.detach(|| write_table(file, template, &columns, rows, order, row_group))
-        .map_err(make_error)
-}
-
 fn make_error(error: Error) -> PyErr {
     match error {
         Error::Io(error) => error.into(),
@@ -116,22 +98,31 @@ impl ParquetTable {
         Ok(Self(Mutex::new(Some(writer))))
     }
 
-    /// Write some columns, each with the number of its leaf in the schema.
+    /// Write some columns, each with its leaves.
     fn write(
         &self,
         py: Python<'_>,
-        columns: Vec<(usize, ColumnArguments<'_>)>,
+        columns: Vec<(String, Vec<ColumnArguments<'_>>)>,
         order: Option<PyReadonlyArray1<'_, i32>>,
     ) -> PyResult<()> {
-        let converted: Vec<Column> = columns
-            .iter()
-            .map(|(_, column)| make_column(column))
-            .collect::<PyResult<_>>()?;
-        let numbered: Vec<(usize, &Column)> = columns.iter().map(|(leaf, _)| *leaf).zip(&converted).collect();
+        let mut leaves = Vec::new();
+        for (name, arguments) in &columns {
+            let converted: Vec<Column> = arguments.iter().map(make_column).collect::<PyResult<_>>()?;
+            leaves.push((name, converted));
+        }
         let order = order.as_ref().map(|order| order.as_slice()).transpose()?;
-        py.detach(|| match self.lock().as_mut() {
-            Some(writer) => writer.write(&numbered, order),
-            None => Err(FINISHED),
+        py.detach(|| {
+            let mut writer = self.lock();
+            let writer = writer.as_mut().ok_or(FINISHED)?;
+            let mut numbered = Vec::new();
+            for (name, columns) in &leaves {
+                let numbers: Vec<usize> = writer.find_leaves(name).collect();
+                if numbers.len() != columns.len() {
+                    return Err(OTHER_COLUMNS);
+                }
+                numbered.extend(numbers.into_iter().zip(columns));
+            }
+            writer.write(&numbered, order)
         })
         .map_err(make_error)
     }
@@ -153,6 +144,5 @@ impl ParquetTable {
 
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<ParquetTable>()?;
-    module.add_function(wrap_pyfunction!(write_parquet, module)?)
+    module.add_class::<ParquetTable>()
 }

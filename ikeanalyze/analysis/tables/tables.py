@@ -282,25 +282,21 @@ def make_address_columns(columns: Columns, ipv6: Sequence[bytes]) -> dict[str, A
     return {name: AddressColumn(columns[name], ipv6) for name in ("source", "destination")}
 
 
-def build_frame_columns(
+#: Columns of the frames table that depend on the messages.
+_LABELS: Final = ("message", "handshake")
+
+
+def build_packet_columns(
     numbering: RowNumbering,
     columns: Columns,
     addresses: "Mapping[str, AddressColumn | pl.Series]",
     tunnels: Sequence[str],
     duplicate: BoolArray,
-    labels: DatagramLabels,
-    handshake_ids: Int64Array,
 ) -> TableColumns:
-    """The frames in the order of the captures.
+    """The columns of the frames table that do not depend on the messages, in the order of the captures.
 
     `addresses` are those of `make_address_columns`; `tunnels` are the names of the tunnels, from number 1 on.
     """
-    datagram = columns["datagram"]
-    message, handshake = labels.message, labels.handshake
-    if not _are_all(datagram, len(message)):
-        message, handshake = message[datagram], handshake[datagram]
-    known_handshake = handshake >= 0
-    handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
@@ -323,13 +319,35 @@ def build_frame_columns(
             **addresses,
             **tunnel,
             "capture_duplicate": duplicate,
+        },
+        {name: kind for name, kind in layouts.FRAMES.items() if name not in _LABELS},
+        numbering.select_paths(captures),
+        len(columns["number"]),
+    )
+
+
+def build_frame_labels(columns: Columns, labels: DatagramLabels, handshake_ids: Int64Array) -> TableColumns:
+    """The other columns of the frames table."""
+    datagram = columns["datagram"]
+    message, handshake = labels.message, labels.handshake
+    if not _are_all(datagram, len(message)):
+        message, handshake = message[datagram], handshake[datagram]
+    known_handshake = handshake >= 0
+    handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
+    return TableColumns(
+        {
             "message": null_where_unknown(message.view(np.uint32), message >= 0),  # without a copy
             "handshake": null_where_unknown(handshake, known_handshake),
         },
-        layouts.FRAMES,
-        numbering.select_paths(captures),
+        {name: layouts.FRAMES[name] for name in _LABELS},
+        "",
         len(datagram),
     )
+
+
+def join_frame_columns(packets: TableColumns, labels: TableColumns) -> TableColumns:
+    """The frames table."""
+    return TableColumns({**packets.columns, **labels.columns}, layouts.FRAMES, packets.capture, packets.height)
 
 
 def build_exchange_columns(sources: TableSources) -> TableColumns:

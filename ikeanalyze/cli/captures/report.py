@@ -283,6 +283,7 @@ def _make_options(
         on_table=None if writer is None else writer.add,
         # conditions are about the tables of exchanges and handshakes
         on_columns=None if writer is None or output.fail_on is not None else writer.add_columns,
+        on_first_columns=None if writer is None or output.fail_on is not None else writer.add_first_columns,
     )
 
 

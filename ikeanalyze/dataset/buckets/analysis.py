@@ -134,7 +134,9 @@ class _BucketRun:
             buckets=self._folder.count,
             index=COMMON,
             name=name,
-            options=structs.replace(options, progress=None, on_table=None, on_columns=None, keys=(), own_keys=None),
+            options=structs.replace(
+                options, progress=None, on_table=None, on_columns=None, on_first_columns=None, keys=(), own_keys=None
+            ),
             manifest=read_lab_manifest(name) if options.lab_manifests else None,
             bounds=None,
             known=0,

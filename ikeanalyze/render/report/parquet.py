@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ikeanalyze.analysis.tables.columns import TableColumns
     from ikeanalyze.analysis.tables.tables import AnalysisTables
+    from ikeanalyze.render.report.parquet_columns import ColumnFile
 
 
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
@@ -67,6 +68,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._pool = ThreadPoolExecutor()
         self._tables = tables
         self._written: dict[str, Future[None]] = {}
+        self._begun: dict[str, ColumnFile] = {}  # tables with some of their columns
 
     def add(self, name: str, table: "pl.DataFrame | pl.LazyFrame") -> None:
         """Start to write a table, if it is wanted. Can be called from any thread."""
@@ -89,15 +91,29 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
             self.add(name, make_table(msgspec.structs.replace(columns, columns=dict(columns.columns))))
             return True
-        from ikeanalyze.render.report.parquet_columns import write_columns  # loads numpy
-
-        with ExitStack() as files:
-            path = files.enter_context(output.replace_output(str(self._directory / f"{name}.parquet")))
-            write_columns(name, columns, path, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
-            self._files.push(files.pop_all())
+        file = self._begun.pop(name, None) or self._create(name, columns.height)
+        file.write(columns)
+        file.finish()
         self._written[name] = Future()
         self._written[name].set_result(None)
         return True
+
+    def add_first_columns(self, name: str, columns: "TableColumns") -> bool:
+        """Write some columns of a large table with the compiled core, before `add_columns` is called with the others.
+
+        Returns whether they are written. `columns` are unchanged.
+        """
+        if name not in self._tables or core.compiled is None or columns.height < MIN_STREAMED_ROWS:
+            return False
+        self._begun[name] = self._create(name, columns.height)
+        self._begun[name].write(columns)
+        return True
+
+    def _create(self, name: str, rows: int) -> "ColumnFile":
+        from ikeanalyze.render.report.parquet_columns import ColumnFile  # loads numpy
+
+        path = self._files.enter_context(output.replace_output(str(self._directory / f"{name}.parquet")))
+        return ColumnFile(name, path, rows, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
 
     def write(self, name: str, table: "pl.LazyFrame") -> None:
         """Write a table that is larger than memory, if it is wanted."""

@@ -40,20 +40,39 @@ _CoreColumn = tuple[
 _NO_VALUE: Final[_CoreColumn] = (None, None, None, None)
 
 
-def write_columns(name: str, columns: TableColumns, path: Path, row_group: int) -> None:
-    """Write a table to a file, in groups of so many rows. `columns` are unchanged.
+class ColumnFile:
+    """The Parquet file of a table, which the core writes in one step or several, each with some of the columns."""
 
-    Raises:
-        OSError: the file cannot be written.
-    """
-    converted: list[_CoreColumn] = []
-    for column, kind in columns.layout.items():
-        value = columns.capture if column == "capture" else columns.columns.get(column)
-        if columns.order is not None and isinstance(value, _LISTS):
-            value = value.select(columns.order)
-        converted.extend(_convert_leaves(value, kind))
-    template = (_SCHEMAS / f"{name}.parquet").read_bytes()
-    core.compiled.write_parquet(str(path), template, converted, columns.height, columns.order, row_group)
+    def __init__(self, name: str, path: Path, rows: int, row_group: int) -> None:
+        """Create the file, for so many rows in groups of `row_group`.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        template = (_SCHEMAS / f"{name}.parquet").read_bytes()
+        self._table = core.compiled.ParquetTable(str(path), template, rows, row_group)
+
+    def write(self, columns: TableColumns) -> None:
+        """Write the columns of their layout. `columns` are unchanged.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        converted: list[tuple[str, list[_CoreColumn]]] = []
+        for column, kind in columns.layout.items():
+            value = columns.capture if column == "capture" else columns.columns.get(column)
+            if columns.order is not None and isinstance(value, _LISTS):
+                value = value.select(columns.order)
+            converted.append((column, _convert_leaves(value, kind)))
+        self._table.write(converted, columns.order)
+
+    def finish(self) -> None:
+        """Complete the file, after all columns.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._table.finish()
 
 
 def _convert_leaves(value: Any, kind: ColumnType) -> list[_CoreColumn]:
