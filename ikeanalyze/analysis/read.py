@@ -11,12 +11,14 @@ together, in groups that take little memory.
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import (
     Analysis,
@@ -46,6 +48,8 @@ _FULL: Final = 16 << 20
 _MOST: Final = 256
 #: A capture with fewer frames rarely needs all modules.
 _MANY_FRAMES: Final = 1000
+#: A capture with more frames mostly has some handshakes that need a diagnosis, and takes long enough to load polars.
+_MOST_FRAMES_WITHOUT_POLARS: Final = 100_000
 _DEFAULT: Final = ReadOptions()
 #: Fields of CaptureSummary that CaptureFrames has too.
 _SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
@@ -196,7 +200,12 @@ class _ReadState:
         try:
             make_reader = None if keys or self._options.payloads else _make_init_reader
             return read_frames(
-                path, self._options.ports, self._options.progress, _load_steps, spis, make_reader=make_reader
+                path,
+                self._options.ports,
+                self._options.progress,
+                partial(_load_steps, self._options, with_keys=bool(keys)),
+                spis,
+                make_reader=make_reader,
             )
         except CaptureError as error:
             self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: ")))
@@ -313,14 +322,19 @@ def _make_init_reader() -> "InitReader":
     return InitReader()
 
 
-def _load_steps(count_frames: Callable[[], int]) -> None:
+def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_keys: bool) -> None:
     """Load what the analysis of a large capture needs, while the capture is read.
 
     `count_frames` returns the number of frames so far.
     """
     import ikeanalyze.analysis.pipeline
 
-    if count_frames() < _MANY_FRAMES:
+    if with_keys:
+        import ikeanalyze.analysis.decryption.decrypt
+        import ikeanalyze.analysis.decryption.handshake_contents
+        import ikeanalyze.analysis.tables.content_columns
+    without_polars = core.compiled is not None and options.on_columns is not None
+    if count_frames() < (_MOST_FRAMES_WITHOUT_POLARS if without_polars else _MANY_FRAMES):
         return
     # polars loads numpy.ma for the first large array, and some of many handshakes need a diagnosis
     import numpy.ma  # noqa: F401

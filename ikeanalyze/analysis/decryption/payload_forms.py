@@ -14,7 +14,15 @@ from msgspec import Struct
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, read_struct_array, read_uint32_be
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int64Array,
+    UInt8Array,
+    UInt64Array,
+    read_struct_array,
+    read_uint32_be,
+    sort_distinct,
+)
 from ikeanalyze.wire.ikev2.checks import check_payload
 from ikeanalyze.wire.ikev2.describe import describe_payload
 from ikeanalyze.wire.ikev2.key_exchange import ML_KEM_MODULUS, ML_KEM_PARAMETER_SETS, ML_KEM_SEED_BYTES
@@ -113,7 +121,7 @@ def _find_suspicious_keys(payloads: PayloadColumns, answers: BoolArray) -> Int64
     is_key = ~answers[rows] & np.isin(method, list(ML_KEM_PARAMETER_SETS))
     sizes = payloads.size[rows]
     keys = {parameters.encapsulation_key for parameters in ML_KEM_PARAMETER_SETS.values()}
-    for size in np.unique(sizes).tolist():
+    for size in sort_distinct(sizes).tolist():
         data_size = size - _PREFIX[PayloadType.KE]
         layout = np.dtype([("data", "u1", data_size)])
         same = np.flatnonzero(sizes == size)

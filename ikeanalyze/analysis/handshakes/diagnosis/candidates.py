@@ -11,6 +11,7 @@ from msgspec import Struct
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import FROM_MANIFEST, GIVEN
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.state import AnalysisState
@@ -126,8 +127,13 @@ def find_steps_back(state: AnalysisState) -> Int64Array:
 
 def _steps_back(times: Int64Array, group: Int32Array | Int64Array) -> Int64Array:
     """How much earlier each time is than the latest one before it in its group; groups follow one another. (n,)"""
-    import polars as pl  # rarely needed
-
-    table = pl.DataFrame({"time": times, "group": group})
-    steps = table.select(pl.col("time").cum_max().over("group") - pl.col("time")).to_series()
-    return steps.to_numpy()
+    number = np.cumsum(find_group_starts(group)) - 1
+    if not len(times) or number[-1] == 0:
+        return np.maximum.accumulate(times) - times
+    # the latest time is the one of the highest rank; ranks of a later group are above those of the groups before it
+    order = np.argsort(times, kind="stable")
+    rank = np.empty(len(times), np.int64)
+    rank[order] = np.arange(len(times))
+    first = number * len(times)
+    latest: Int64Array = times[order[np.maximum.accumulate(first + rank) - first]]
+    return latest - times
