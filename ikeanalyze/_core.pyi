@@ -347,6 +347,40 @@ def measure_host_pairs(
         ValueError: the columns have different lengths, an exchange is of no handshake, or a message of no exchange.
     """
 
+def collect_evidence(
+    exchange_columns: ExchangeColumns,
+    unprotected: BoolArray,
+    unreceived: BoolArray,
+    asked_in_clear: BoolArray,
+    undone: BoolArray,
+) -> dict[str, BoolArray]:
+    """The columns of `outcome.Evidence` that the exchanges show, by name, of handshakes without RADIUS.
+
+    `unprotected`, `unreceived`, `asked_in_clear`: whose responses do not count, whose responses the initiator cannot
+    have received if they are its last ones, and whose requests do not count, (exchanges,) each; `undone`: whose
+    decrypted payloads show that the set-up had not ended, (handshakes,).
+
+    Raises:
+        ValueError: the columns have different lengths, or an exchange is of no handshake.
+    """
+
+def find_last_times(
+    exchange_columns: ExchangeColumns, exchange_of_message: Int32Array, last_ns: Int64Array, count: int
+) -> Int64Array:
+    """The greatest `last_ns` of the messages of the set-up of each of `count` handshakes, or UNKNOWN. (handshakes,)
+
+    Raises:
+        ValueError: the columns have different lengths, a message is of no exchange, or an exchange of no handshake.
+    """
+
+def sum_auth_exchanges(exchange_columns: ExchangeColumns, count: int) -> dict[str, Int64Array]:
+    """The number of IKE_AUTH exchanges of each of `count` handshakes, and their `request_messages`, `request_bytes`,
+    `response_messages` and `response_bytes`. (handshakes,) each
+
+    Raises:
+        ValueError: the columns have different lengths, or an exchange is of no handshake.
+    """
+
 def divide_set_up_times(
     exchanges: ExchangeColumns,
     answers: AnsweredTransmissions,

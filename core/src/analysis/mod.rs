@@ -2,6 +2,7 @@
 
 pub mod association;
 pub mod duplicates;
+pub mod evidence;
 pub mod exchanges;
 pub mod grouping;
 pub mod handshakes;

@@ -1,7 +1,7 @@
 //! The functions about the set-ups of handshakes.
 
-use super::{array, check_lengths, read_column, Columns};
-use crate::analysis::{host_pairs, timing};
+use super::{array, check_lengths, read_column, Array, Columns};
+use crate::analysis::{evidence, host_pairs, timing};
 use numpy::{PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,6 +10,9 @@ use pyo3::types::PyDict;
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(measure_host_pairs, module)?)?;
+    module.add_function(wrap_pyfunction!(collect_evidence, module)?)?;
+    module.add_function(wrap_pyfunction!(find_last_times, module)?)?;
+    module.add_function(wrap_pyfunction!(sum_auth_exchanges, module)?)?;
     module.add_function(wrap_pyfunction!(divide_set_up_times, module)?)
 }
 
@@ -155,5 +158,108 @@ fn divide_set_up_times<'py>(
     result.set_item("wait_ns", array(py, breakdown.wait_ns))?;
     result.set_item("path_rtt_ns", array(py, breakdown.path_rtt_ns))?;
     result.set_item("end_ns", array(py, breakdown.end_ns))?;
+    Ok(result)
+}
+
+/// Columns of `Evidence` that the exchanges show, by name.
+#[pyfunction]
+fn collect_evidence<'py>(
+    py: Python<'py>,
+    exchange_columns: &Bound<'py, PyAny>,
+    unprotected: PyReadonlyArray1<'py, bool>,
+    unreceived: PyReadonlyArray1<'py, bool>,
+    asked_in_clear: PyReadonlyArray1<'py, bool>,
+    undone: PyReadonlyArray1<'py, bool>,
+) -> PyResult<Bound<'py, PyDict>> {
+    read!(exchange_columns, handshake: i32, protocol: u8, exchange_type: u8, message_id: u32, attempt: i32);
+    read!(exchange_columns, initiator_asked: bool, set_up: bool, request_messages: u32, response_messages: u32);
+    let exchanges = evidence::Exchanges {
+        handshake: handshake.as_slice()?,
+        protocol: protocol.as_slice()?,
+        exchange_type: exchange_type.as_slice()?,
+        message_id: message_id.as_slice()?,
+        attempt: attempt.as_slice()?,
+        initiator_asked: initiator_asked.as_slice()?,
+        set_up: set_up.as_slice()?,
+        request_messages: request_messages.as_slice()?,
+        response_messages: response_messages.as_slice()?,
+        unprotected: unprotected.as_slice()?,
+        unreceived: unreceived.as_slice()?,
+        asked_in_clear: asked_in_clear.as_slice()?,
+    };
+    let lengths = [
+        protocol.len(),
+        exchange_type.len(),
+        message_id.len(),
+        attempt.len(),
+        initiator_asked.len(),
+        set_up.len(),
+        request_messages.len(),
+        response_messages.len(),
+        unprotected.len(),
+        unreceived.len(),
+        asked_in_clear.len(),
+    ];
+    check_lengths(handshake.len(), &lengths)?;
+    let undone = undone.as_slice()?;
+    let found = py.detach(|| evidence::collect_evidence(&exchanges, undone));
+    let found = found.ok_or_else(of_no_handshake)?;
+    let result = PyDict::new(py);
+    result.set_item("begun", array(py, found.begun))?;
+    result.set_item("hole", array(py, found.hole))?;
+    result.set_item("last_unanswered", array(py, found.last_unanswered))?;
+    result.set_item("last_repeated", array(py, found.last_repeated))?;
+    result.set_item("finished", array(py, found.finished))?;
+    result.set_item("asked_again", array(py, found.asked_again))?;
+    Ok(result)
+}
+
+/// The time of the last message of the set-up of each handshake.
+#[pyfunction]
+fn find_last_times<'py>(
+    py: Python<'py>,
+    exchange_columns: &Bound<'py, PyAny>,
+    exchange_of_message: PyReadonlyArray1<'py, i32>,
+    last_ns: PyReadonlyArray1<'py, i64>,
+    count: usize,
+) -> PyResult<Array<'py, i64>> {
+    read!(exchange_columns, handshake: i32, set_up: bool);
+    check_lengths(handshake.len(), &[set_up.len()])?;
+    check_lengths(exchange_of_message.len(), &[last_ns.len()])?;
+    let (exchange, last_ns) = (exchange_of_message.as_slice()?, last_ns.as_slice()?);
+    let (handshake, set_up) = (handshake.as_slice()?, set_up.as_slice()?);
+    let latest = py.detach(|| evidence::find_last_times(exchange, last_ns, handshake, set_up, count));
+    Ok(array(py, latest.ok_or_else(of_no_handshake)?))
+}
+
+/// Number, messages and bytes of the IKE_AUTH exchanges of each handshake, by name.
+#[pyfunction]
+fn sum_auth_exchanges<'py>(
+    py: Python<'py>,
+    exchange_columns: &Bound<'py, PyAny>,
+    count: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    read!(exchange_columns, handshake: i32, protocol: u8, exchange_type: u8);
+    read!(exchange_columns, request_messages: u32, request_bytes: i64, response_messages: u32, response_bytes: i64);
+    let lengths = [
+        protocol.len(),
+        exchange_type.len(),
+        request_messages.len(),
+        request_bytes.len(),
+        response_messages.len(),
+        response_bytes.len(),
+    ];
+    check_lengths(handshake.len(), &lengths)?;
+    let exchanges = (handshake.as_slice()?, protocol.as_slice()?, exchange_type.as_slice()?);
+    let request = (request_messages.as_slice()?, request_bytes.as_slice()?);
+    let response = (response_messages.as_slice()?, response_bytes.as_slice()?);
+    let sums = py.detach(|| evidence::sum_auth_exchanges(exchanges, request, response, count));
+    let sums = sums.ok_or_else(of_no_handshake)?;
+    let result = PyDict::new(py);
+    result.set_item("exchanges", array(py, sums.exchanges))?;
+    result.set_item("request_messages", array(py, sums.request_messages))?;
+    result.set_item("request_bytes", array(py, sums.request_bytes))?;
+    result.set_item("response_messages", array(py, sums.response_messages))?;
+    result.set_item("response_bytes", array(py, sums.response_bytes))?;
     Ok(result)
 }
