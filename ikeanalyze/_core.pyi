@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
+from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -260,6 +262,9 @@ def find_distinct_bodies(
         ValueError: the columns differ in length, or a body is outside of the heap.
     """
 
+def order_times(times: Int64Array) -> Int32Array:
+    """The rows in order of their times, earlier rows first where these are equal. (n,)"""
+
 def find_candidates(
     digest: UInt64Array, time_ns: Int64Array, ttl: UInt8Array, interface: UInt32Array
 ) -> tuple[int, Int64Array]:
@@ -367,6 +372,79 @@ def sum_phases(
 
     Raises:
         ValueError: the messages are not in order of handshake.
+    """
+
+def measure_host_pairs(
+    exchange_columns: ExchangeColumns,
+    end_ns: Int64Array,
+    messages: MessageColumns,
+    exchange_of_message: Int32Array,
+    initiator: UInt64Array,
+    responder: UInt64Array,
+) -> dict[str, Any]:
+    """What the exchanges show about the paths between hosts, by name (see `answers`).
+
+    `end_ns`: when each exchange ended, by the order of its transmissions; `initiator` and `responder`: address codes of
+    the hosts of each handshake.
+
+    Returns `following`, the row of the initiator's next exchange in the same handshake, or -1, and `continues`, whether
+    it follows at once and sets up the IKE SA, (exchanges,) each; `pair`, the number of the pair of hosts, (handshakes,);
+    `round_trip_ns`, 0: unknown, and `possibly_long`, whether the round trip may take longer than the retransmission
+    timer, (pairs,) each.
+
+    Raises:
+        ValueError: the columns have different lengths, an exchange is of no handshake, or a message of no exchange.
+    """
+
+def collect_evidence(
+    exchange_columns: ExchangeColumns,
+    unprotected: BoolArray,
+    unreceived: BoolArray,
+    asked_in_clear: BoolArray,
+    undone: BoolArray,
+) -> dict[str, BoolArray]:
+    """The columns of `outcome.Evidence` that the exchanges show, by name, of handshakes without RADIUS.
+
+    `unprotected`, `unreceived`, `asked_in_clear`: whose responses do not count, whose responses the initiator cannot
+    have received if they are its last ones, and whose requests do not count, (exchanges,) each; `undone`: whose
+    decrypted payloads show that the set-up had not ended, (handshakes,).
+
+    Raises:
+        ValueError: the columns have different lengths, or an exchange is of no handshake.
+    """
+
+def find_last_times(
+    exchange_columns: ExchangeColumns, exchange_of_message: Int32Array, last_ns: Int64Array, count: int
+) -> Int64Array:
+    """The greatest `last_ns` of the messages of the set-up of each of `count` handshakes, or UNKNOWN. (handshakes,)
+
+    Raises:
+        ValueError: the columns have different lengths, a message is of no exchange, or an exchange of no handshake.
+    """
+
+def sum_auth_exchanges(exchange_columns: ExchangeColumns, count: int) -> dict[str, Int64Array]:
+    """The number of IKE_AUTH exchanges of each of `count` handshakes, and their `request_messages`, `request_bytes`,
+    `response_messages` and `response_bytes`. (handshakes,) each
+
+    Raises:
+        ValueError: the columns have different lengths, or an exchange is of no handshake.
+    """
+
+def divide_set_up_times(
+    exchanges: ExchangeColumns,
+    answers: AnsweredTransmissions,
+    complete: BoolArray,
+    initiator: UInt64Array,
+    responder: UInt64Array,
+    path: NetworkPath,
+) -> dict[str, Int64Array]:
+    """The columns of `timing.TimeBreakdown` by name, of handshakes without RADIUS.
+
+    `complete`: which handshakes are in the capture from the first request to the last response; `initiator` and
+    `responder` are address codes of their hosts. (handshakes,) each
+
+    Raises:
+        ValueError: the columns have different lengths, or an exchange is of no handshake.
     """
 
 def decrypt_handshakes(

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.formats.records import LATEST_NS
 
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
@@ -34,6 +35,13 @@ def argsort_stable(key: npt.NDArray[np.integer]) -> Int64Array:
     packed.sort()
     packed &= (1 << bits) - 1
     return packed
+
+
+def order_times(times: Int64Array) -> Int32Array:
+    """The rows in order of their times, earlier rows first where these are equal. (n,)"""
+    if core.compiled is not None:
+        return core.compiled.order_times(times)
+    return argsort_stable(times - times.min(initial=LATEST_NS)).astype(np.int32)
 
 
 def group_order(values: UInt64Array) -> Int64Array:

@@ -43,6 +43,7 @@ fn may_be_sightings(frames: &Frames, earlier: usize, later: usize) -> bool {
 /// Call a function with the rows of each content of which there are several, in order of time.
 fn for_each_content(frames: &Frames, mut call: impl FnMut(&[u32])) {
     let digest = frames.digest;
+    let table = DigestTable::new(digest);
     // High bits of the digest and the row, in one number: sorting these takes half the time of sorting pairs. Rows of
     // equal bits are sorted again.
     let bits = usize::BITS - digest.len().leading_zeros();
@@ -50,6 +51,7 @@ fn for_each_content(frames: &Frames, mut call: impl FnMut(&[u32])) {
     let mut packed: Vec<u64> = digest
         .iter()
         .zip(0..)
+        .filter(|(&digest, _)| table.may_repeat(digest))
         .map(|(&digest, row)| digest & !low | row)
         .collect();
     packed.sort_unstable();
@@ -65,6 +67,40 @@ fn for_each_content(frames: &Frames, mut call: impl FnMut(&[u32])) {
                 }
             }
         }
+    }
+}
+
+/// Two bits for each value of the highest bits of digests: whether one digest has it, and whether several have it.
+struct DigestTable {
+    words: Vec<u64>,
+    shift: u32,
+}
+
+impl DigestTable {
+    /// There are 16 to 32 values for each digest, so that few of different digests are equal.
+    fn new(digests: &[u64]) -> Self {
+        let bits = (usize::BITS - digests.len().leading_zeros() + 4).max(5);
+        let mut table = Self {
+            words: vec![0; 1 << (bits - 5)],
+            shift: u64::BITS - bits,
+        };
+        for &digest in digests {
+            let (word, bit) = table.find(digest);
+            let known = table.words[word] >> bit & 1;
+            table.words[word] |= (1 | known << 1) << bit;
+        }
+        table
+    }
+
+    /// Whether another digest may equal this one.
+    fn may_repeat(&self, digest: u64) -> bool {
+        let (word, bit) = self.find(digest);
+        self.words[word] >> bit & 2 != 0
+    }
+
+    fn find(&self, digest: u64) -> (usize, u32) {
+        let value = digest >> self.shift;
+        ((value >> 5) as usize, (value & 31) as u32 * 2)
     }
 }
 

@@ -71,6 +71,19 @@ pub fn find_distinct(values: &[u64]) -> (Vec<u64>, Vec<u32>) {
     (distinct, places)
 }
 
+/// Which of the different pairs each pair is, in the order in which they first appear, and how many there are.
+pub fn number_pairs(pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> (Vec<u32>, usize) {
+    // of a flood, most hosts are different
+    let mut numbers: HashMap<(u64, u64), u32, RandomState> =
+        HashMap::with_capacity_and_hasher(pairs.len(), RandomState::default());
+    let places = pairs.map(|pair| {
+        let next = numbers.len() as u32;
+        *numbers.entry(pair).or_insert(next)
+    });
+    let places = places.collect();
+    (places, numbers.len())
+}
+
 /// The rows of the first of bodies with equal numbers and bytes, and which of those each body is. None: one is outside
 /// of the heap.
 pub fn find_distinct_bodies(heap: &[u8], begin: &[i64], end: &[i64], number: &[u64]) -> Option<(Vec<i64>, Vec<u32>)> {
@@ -91,7 +104,13 @@ pub fn find_distinct_bodies(heap: &[u8], begin: &[i64], end: &[i64], number: &[u
 
 #[cfg(test)]
 mod tests {
-    use super::{find_distinct, find_distinct_bodies};
+    use super::{find_distinct, find_distinct_bodies, number_pairs};
+
+    #[test]
+    fn pairs_are_numbered_in_order_of_appearance() {
+        let pairs = [(1, 2), (2, 1), (1, 2), (2, 2)];
+        assert_eq!(number_pairs(pairs.into_iter()), (vec![0, 1, 0, 2], 3));
+    }
 
     #[test]
     fn bodies_are_equal_if_their_numbers_and_bytes_are() {

@@ -74,12 +74,13 @@ pub struct Messages {
     pub of_datagram: Vec<i32>,
 }
 
-/// A datagram in the order of slots, bodies and transmissions.
-#[derive(Clone, Copy)]
+/// A datagram in the order of handshakes, with what decides about its transmission.
+#[derive(Clone, Copy, Default)]
 struct Place {
+    slot: i64,
     row: u32,
-    first_copy: bool,
-    starts: bool, // the first one of its transmission
+    fragment: u16,
+    total: u16,
 }
 
 /// Bits of a turn that hold the transmission; the bits above hold the body.
@@ -88,22 +89,26 @@ const TRANSMISSION_BITS: u32 = 20;
 /// Group datagrams into messages; `slot` is the slot of each, and rises with the handshake. None: a handshake is
 /// negative.
 pub fn group_messages(slot: &[i64], datagrams: &Datagrams) -> Option<Messages> {
-    let rows = sort_by_slot(slot, datagrams.handshake)?;
-    let mut places: Vec<Place> = Vec::with_capacity(rows.len());
-    let mut turns: Vec<i64> = Vec::new(); // of those that start a transmission
+    let (mut places, ends) = sort_by_handshake(slot, datagrams)?;
+    let mut transmissions = Transmissions::new(datagrams);
     let mut classifier = Classifier::default();
-    for rows in rows.chunk_by(|&first, &second| slot[first as usize] == slot[second as usize]) {
-        sort_by_transmission(rows, datagrams, &mut classifier, &mut places, &mut turns);
+    let mut begin = 0;
+    for end in ends {
+        let places = &mut places[begin..end as usize];
+        begin = end as usize;
+        places.sort_by_key(|place| place.slot); // mostly they are in order
+        for places in places.chunk_by(|first, second| first.slot == second.slot) {
+            transmissions.add_slot(places, datagrams, &mut classifier);
+        }
     }
-    drop(rows);
-    Some(sum_transmissions(slot, datagrams, &places, &turns))
+    drop(places);
+    Some(transmissions.sum(slot, datagrams))
 }
 
-/// The rows in order of slot, rows of one slot in order. Slots are in order of handshakes, so each handshake's rows are
-/// sorted by themselves.
-fn sort_by_slot(slot: &[i64], handshake: &[i32]) -> Option<Vec<u32>> {
-    let mut end: Vec<u32> = Vec::new(); // where the rows of each handshake end
-    for &handshake in handshake {
+/// The datagrams in order of handshake, those of one handshake in order of their rows; and where each handshake ends.
+fn sort_by_handshake(slot: &[i64], datagrams: &Datagrams) -> Option<(Vec<Place>, Vec<u32>)> {
+    let mut end: Vec<u32> = Vec::new();
+    for &handshake in datagrams.handshake {
         let handshake = usize::try_from(handshake).ok()?;
         if handshake >= end.len() {
             end.resize(handshake + 1, 0);
@@ -114,70 +119,124 @@ fn sort_by_slot(slot: &[i64], handshake: &[i32]) -> Option<Vec<u32>> {
     for end in &mut end {
         let begin = total;
         total += *end;
-        *end = begin; // rises to the end while the rows are placed
+        *end = begin; // rises to the end while the datagrams are placed
     }
-    let mut rows = vec![0; handshake.len()];
-    for (&handshake, row) in handshake.iter().zip(0..) {
+    let mut places = vec![Place::default(); slot.len()];
+    let fragments = datagrams.fragment.iter().zip(datagrams.fragments);
+    let columns = datagrams.handshake.iter().zip(slot).zip(fragments);
+    for (((&handshake, &slot), (&fragment, &total)), row) in columns.zip(0..) {
         let place = &mut end[handshake as usize];
-        rows[*place as usize] = row;
+        places[*place as usize] = Place {
+            slot,
+            row,
+            fragment,
+            total,
+        };
         *place += 1;
     }
-    let mut begin = 0;
-    for &end in &end {
-        rows[begin..end as usize].sort_unstable_by_key(|&row| (slot[row as usize], row));
-        begin = end as usize;
-    }
-    Some(rows)
-}
-
-/// Append the datagrams of one slot in order of body and transmission.
-fn sort_by_transmission(
-    rows: &[u32],
-    datagrams: &Datagrams,
-    classifier: &mut Classifier,
-    places: &mut Vec<Place>,
-    turns: &mut Vec<i64>,
-) {
-    if !may_repeat(rows, datagrams) {
-        places.extend(rows.iter().map(|&row| Place {
-            row,
-            first_copy: true,
-            starts: false,
-        }));
-        let start = places.len() - rows.len();
-        places[start].starts = true;
-        turns.push(1);
-        return;
-    }
-    let slot_datagrams: Vec<SlotDatagram> = rows.iter().map(|&row| datagrams.get(row as usize)).collect();
-    let classified = classifier.classify_slot(&slot_datagrams, datagrams.ikev1[rows[0] as usize]);
-    let turn = |part: &Transmission| part.body << TRANSMISSION_BITS | part.transmission;
-    let mut parts: Vec<(i64, u32, bool)> = classified
-        .iter()
-        .zip(rows)
-        .map(|(part, &row)| (turn(part), row, part.first_copy))
-        .collect();
-    parts.sort_by_key(|&(turn, _, _)| turn);
-    for transmission in parts.chunk_by(|first, second| first.0 == second.0) {
-        turns.push(transmission[0].0);
-        let start = places.len();
-        places.extend(transmission.iter().map(|&(_, row, first_copy)| Place {
-            row,
-            first_copy,
-            starts: false,
-        }));
-        places[start].starts = true;
-    }
+    Some((places, end))
 }
 
 /// Whether the datagrams of a slot may be several transmissions; otherwise their fragment numbers rise and have one
 /// total.
-fn may_repeat(rows: &[u32], datagrams: &Datagrams) -> bool {
-    rows.windows(2).any(|pair| {
-        let (previous, row) = (pair[0] as usize, pair[1] as usize);
-        let (before, fragment) = (datagrams.fragment[previous], datagrams.fragment[row]);
-        fragment <= before || datagrams.fragments[row] != datagrams.fragments[previous] || before == 0
+fn may_repeat(places: &[Place]) -> bool {
+    places.windows(2).any(|pair| {
+        let (before, place) = (&pair[0], &pair[1]);
+        place.fragment <= before.fragment || place.total != before.total || before.fragment == 0
     })
+}
+
+/// The transmissions of all slots, which become messages, in order of slot, body and transmission.
+struct Transmissions {
+    /// Body and transmission of each.
+    turn: Vec<i64>,
+    /// The row of the first datagram of each.
+    head: Vec<u32>,
+    /// Whether that is a fragment.
+    is_fragmented: Vec<bool>,
+    /// The transmission of each datagram.
+    of_datagram: Vec<i32>,
+    /// Whether each datagram is a first copy.
+    first_copy: Vec<bool>,
+    later_copies: Option<LaterCopies>,
+}
+
+impl Transmissions {
+    fn new(datagrams: &Datagrams) -> Self {
+        let count = datagrams.handshake.len();
+        Self {
+            turn: Vec::new(),
+            head: Vec::new(),
+            is_fragmented: Vec::new(),
+            of_datagram: vec![0; count],
+            first_copy: vec![true; count],
+            later_copies: LaterCopies::new(datagrams),
+        }
+    }
+
+    /// Add the transmissions of the datagrams of one slot.
+    fn add_slot(&mut self, places: &[Place], datagrams: &Datagrams, classifier: &mut Classifier) {
+        if may_repeat(places) {
+            return self.add_repeated(places, datagrams, classifier);
+        }
+        self.begin(1, &places[0]);
+        for place in places {
+            self.add(place.row);
+        }
+        if let Some(later_copies) = &mut self.later_copies {
+            later_copies.add_slot(datagrams, &self.first_copy, places.iter().map(|place| (0, place.row)));
+        }
+    }
+
+    fn add_repeated(&mut self, places: &[Place], datagrams: &Datagrams, classifier: &mut Classifier) {
+        let slot_datagrams: Vec<SlotDatagram> = places.iter().map(|place| datagrams.get(place.row as usize)).collect();
+        let ikev1 = datagrams.ikev1[places[0].row as usize];
+        let classified = classifier.classify_slot(&slot_datagrams, ikev1);
+        let turn = |part: &Transmission| part.body << TRANSMISSION_BITS | part.transmission;
+        let mut parts: Vec<(i64, &Place)> = classified.iter().map(turn).zip(places).collect();
+        parts.sort_by_key(|&(turn, _)| turn);
+        for (part, place) in classified.iter().zip(places) {
+            self.first_copy[place.row as usize] = part.first_copy;
+        }
+        for transmission in parts.chunk_by(|first, second| first.0 == second.0) {
+            let (turn, head) = transmission[0];
+            self.begin(turn, head);
+            for (_, place) in transmission {
+                self.add(place.row);
+            }
+        }
+        if let Some(later_copies) = &mut self.later_copies {
+            let rows = parts.iter().map(|(turn, place)| (turn >> TRANSMISSION_BITS, place.row));
+            later_copies.add_slot(datagrams, &self.first_copy, rows);
+        }
+    }
+
+    /// Begin a transmission, whose first datagram is `head`.
+    fn begin(&mut self, turn: i64, head: &Place) {
+        self.turn.push(turn);
+        self.head.push(head.row);
+        self.is_fragmented.push(head.fragment > 0);
+    }
+
+    /// Add a datagram to the last transmission.
+    fn add(&mut self, row: u32) {
+        self.of_datagram[row as usize] = self.turn.len() as i32 - 1;
+    }
+
+    /// The messages that these transmissions are.
+    fn sum(self, slot: &[i64], datagrams: &Datagrams) -> Messages {
+        let (heads, sums) = if slot.len() < MIN_PARALLEL {
+            (Heads::new(slot, datagrams, &self), Sums::new(datagrams, &self))
+        } else {
+            std::thread::scope(|scope| {
+                let heads = scope.spawn(|| Heads::new(slot, datagrams, &self));
+                let sums = Sums::new(datagrams, &self);
+                let heads = heads.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                (heads, sums)
+            })
+        };
+        Messages::join(heads, sums, self.of_datagram)
+    }
 }
 
 impl Datagrams<'_> {
@@ -195,29 +254,21 @@ impl Datagrams<'_> {
     fn has_arrived(&self, row: usize) -> bool {
         self.arrived.is_none_or(|arrived| arrived[row])
     }
+
+    /// The bytes of a datagram that are needed if it is a first copy.
+    fn count_first_copy(&self, row: usize, first_copy: bool) -> i64 {
+        match first_copy {
+            true => self.bytes.get(row) - self.resent_bytes.get(row),
+            false => 0,
+        }
+    }
 }
 
 /// Messages of at least so many datagrams are summed in two threads.
 const MIN_PARALLEL: usize = 1 << 16;
 
-/// The messages of transmissions, each of which begins at one of the `places` that start one.
-fn sum_transmissions(slot: &[i64], datagrams: &Datagrams, places: &[Place], turns: &[i64]) -> Messages {
-    if places.len() < MIN_PARALLEL {
-        return Messages::join(
-            Heads::new(slot, datagrams, places, turns),
-            Sums::new(slot, datagrams, places, turns),
-        );
-    }
-    std::thread::scope(|scope| {
-        let heads = scope.spawn(|| Heads::new(slot, datagrams, places, turns));
-        let sums = Sums::new(slot, datagrams, places, turns);
-        let heads = heads.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Messages::join(heads, sums)
-    })
-}
-
 impl Messages {
-    fn join(heads: Heads, sums: Sums) -> Self {
+    fn join(heads: Heads, sums: Sums, of_datagram: Vec<i32>) -> Self {
         Self {
             slot: heads.slot,
             handshake: heads.handshake,
@@ -241,7 +292,7 @@ impl Messages {
             new_fragments: sums.new_fragments,
             ip_fragments: sums.ip_fragments,
             digest: sums.digest,
-            of_datagram: sums.of_datagram,
+            of_datagram,
         }
     }
 }
@@ -263,30 +314,29 @@ struct Heads {
 }
 
 impl Heads {
-    fn new(slot: &[i64], datagrams: &Datagrams, places: &[Place], turns: &[i64]) -> Self {
-        let mut rows: Vec<u32> = Vec::with_capacity(turns.len());
-        rows.extend(places.iter().filter(|place| place.starts).map(|place| place.row));
+    fn new(slot: &[i64], datagrams: &Datagrams, transmissions: &Transmissions) -> Self {
+        let (rows, turns) = (&transmissions.head, &transmissions.turn);
         fn select<T: Copy>(rows: &[u32], column: &[T]) -> Vec<T> {
             rows.iter().map(|&row| column[row as usize]).collect()
         }
         let has_bodies = turns.iter().any(|turn| turn >> TRANSMISSION_BITS != 0);
-        let bodies = if has_bodies { turns } else { &[] };
+        let bodies: &[i64] = if has_bodies { turns } else { &[] };
         Self {
-            slot: select(&rows, slot),
-            handshake: select(&rows, datagrams.handshake),
-            from_initiator: select(&rows, datagrams.from_initiator),
-            initiator_asked: select(&rows, datagrams.initiator_asked),
-            response: select(&rows, datagrams.response),
-            protocol: select(&rows, datagrams.protocol),
-            exchange_type: select(&rows, datagrams.exchange_type),
-            next_payload: select(&rows, datagrams.next_payload),
-            message_id: select(&rows, datagrams.message_id),
+            slot: select(rows, slot),
+            handshake: select(rows, datagrams.handshake),
+            from_initiator: select(rows, datagrams.from_initiator),
+            initiator_asked: select(rows, datagrams.initiator_asked),
+            response: select(rows, datagrams.response),
+            protocol: select(rows, datagrams.protocol),
+            exchange_type: select(rows, datagrams.exchange_type),
+            next_payload: select(rows, datagrams.next_payload),
+            message_id: select(rows, datagrams.message_id),
             body: bodies.iter().map(|turn| turn >> TRANSMISSION_BITS).collect(),
             transmission: turns
                 .iter()
                 .map(|turn| (turn & ((1 << TRANSMISSION_BITS) - 1)) as u32)
                 .collect(),
-            first_ns: select(&rows, datagrams.first_ns),
+            first_ns: select(rows, datagrams.first_ns),
         }
     }
 }
@@ -303,140 +353,111 @@ struct Sums {
     new_fragments: Vec<u32>,
     ip_fragments: Vec<i64>,
     digest: Vec<u64>,
-    of_datagram: Vec<i32>,
 }
 
 impl Sums {
-    fn new(slot: &[i64], datagrams: &Datagrams, places: &[Place], turns: &[i64]) -> Self {
-        let count = turns.len();
+    /// The datagrams are read in order, because those of a message are not far from one another.
+    fn new(datagrams: &Datagrams, transmissions: &Transmissions) -> Self {
+        let count = transmissions.turn.len();
         let has_ip_fragments = !matches!(datagrams.ip_fragments, Column::Same(0));
         let mut sums = Self {
-            last_ns: Vec::with_capacity(count),
-            first_frame: Vec::with_capacity(count),
-            frames: Vec::with_capacity(count),
-            bytes: Vec::with_capacity(count),
-            needed_bytes: Vec::with_capacity(count),
-            fragments: Vec::with_capacity(count),
-            fragments_seen: Vec::with_capacity(count),
-            new_fragments: Vec::with_capacity(count),
-            ip_fragments: Vec::with_capacity(if has_ip_fragments { count } else { 0 }),
-            digest: Vec::with_capacity(count),
-            of_datagram: vec![0; slot.len()],
+            last_ns: vec![i64::MIN; count],
+            first_frame: vec![u32::MAX; count],
+            frames: vec![0; count],
+            bytes: vec![0; count],
+            needed_bytes: vec![0; count],
+            fragments: vec![0; count],
+            fragments_seen: vec![0; count],
+            new_fragments: vec![0; count],
+            ip_fragments: vec![0; if has_ip_fragments { count } else { 0 }],
+            digest: vec![0; count],
         };
-        let mut later_copies = LaterCopies::default();
-        let (mut begin, mut last_slot) = (0, None);
-        for &turn in turns {
-            let size = places[begin + 1..].iter().take_while(|place| !place.starts).count() + 1;
-            let transmission = &places[begin..begin + size];
-            let this_slot = Some(slot[transmission[0].row as usize]);
-            if last_slot != this_slot {
-                later_copies.begin_slot(slot, datagrams, &places[begin..]);
-                last_slot = this_slot;
+        let needed = transmissions.later_copies.as_ref().map(|copies| &copies.needed);
+        for (row, &message) in transmissions.of_datagram.iter().enumerate() {
+            let message = message as usize;
+            let first_copy = transmissions.first_copy[row];
+            let last_ns = &mut sums.last_ns[message];
+            *last_ns = datagrams.last_ns[row].max(*last_ns);
+            let first_frame = &mut sums.first_frame[message];
+            *first_frame = datagrams.number[row].min(*first_frame);
+            let fragments = &mut sums.fragments[message];
+            *fragments = datagrams.fragments[row].max(*fragments);
+            let frames = &mut sums.frames[message];
+            *frames = frames.wrapping_add(datagrams.frames.get(row) as u32);
+            sums.bytes[message] += datagrams.bytes.get(row);
+            sums.needed_bytes[message] += match needed {
+                Some(needed) => needed[row],
+                None => datagrams.count_first_copy(row, first_copy),
+            };
+            if transmissions.is_fragmented[message] && datagrams.has_arrived(row) {
+                sums.fragments_seen[message] += 1;
+                sums.new_fragments[message] += u32::from(first_copy);
             }
-            let ip_fragments = sums.add(turn, datagrams, transmission, &mut later_copies);
             if has_ip_fragments {
-                sums.ip_fragments.push(ip_fragments);
+                sums.ip_fragments[message] += datagrams.ip_fragments.get(row);
             }
-            begin += size;
+            // of a fragmented message: a combination of those of its fragments, in any order
+            let factor = 2 * u64::from(datagrams.fragment[row]) + 1;
+            let digest = &mut sums.digest[message];
+            *digest = digest.wrapping_add(datagrams.digest[row].wrapping_mul(factor));
         }
         sums
     }
-
-    /// Add a message: a transmission with these datagrams; returns its IP fragments.
-    fn add(&mut self, turn: i64, datagrams: &Datagrams, places: &[Place], later_copies: &mut LaterCopies) -> i64 {
-        let message = self.bytes.len() as i32;
-        let (mut last_ns, mut first_frame, mut fragments) = (i64::MIN, u32::MAX, 0);
-        let (mut frames, mut bytes, mut needed, mut ip_fragments) = (0, 0, 0, 0);
-        let (mut fragments_seen, mut new_fragments) = (0, 0);
-        let mut digest: u64 = 0;
-        for place in places {
-            let row = place.row as usize;
-            self.of_datagram[row] = message;
-            last_ns = last_ns.max(datagrams.last_ns[row]);
-            first_frame = first_frame.min(datagrams.number[row]);
-            fragments = fragments.max(datagrams.fragments[row]);
-            frames += datagrams.frames.get(row);
-            bytes += datagrams.bytes.get(row);
-            let arrived = datagrams.has_arrived(row);
-            fragments_seen += u32::from(arrived);
-            new_fragments += u32::from(arrived && place.first_copy);
-            ip_fragments += datagrams.ip_fragments.get(row);
-            needed += later_copies.count(datagrams, place, turn >> TRANSMISSION_BITS);
-            // of a fragmented message: a combination of those of its fragments, in any order
-            let factor = 2 * u64::from(datagrams.fragment[row]) + 1;
-            digest = digest.wrapping_add(datagrams.digest[row].wrapping_mul(factor));
-        }
-        let is_fragmented = datagrams.fragment[places[0].row as usize] > 0;
-        self.last_ns.push(last_ns);
-        self.first_frame.push(first_frame);
-        self.frames.push(frames as u32);
-        self.bytes.push(bytes);
-        self.needed_bytes.push(needed);
-        self.fragments.push(fragments);
-        self.fragments_seen.push(if is_fragmented { fragments_seen } else { 0 });
-        self.new_fragments.push(if is_fragmented { new_fragments } else { 0 });
-        self.digest.push(digest);
-        ip_fragments
-    }
 }
 
-/// Bytes that one transmission of each message needs: those of first copies, and those that a later copy has in
-/// addition to a first copy with lost IP fragments.
-#[derive(Default)]
+/// Bytes of each datagram that one transmission of each message needs: those of first copies, and those that a later
+/// copy has in addition to a first copy with lost IP fragments.
 struct LaterCopies {
-    /// Whether the slot has a later copy in IP fragments.
-    in_slot: bool,
+    needed: Vec<i64>,
     /// The most bytes of a datagram of the slot so far, by body, fragment number and total, of the form that is needed.
     largest: HashMap<(i64, u16, u16), i64>,
 }
 
 impl LaterCopies {
-    /// Begin a slot; `places` begin with its datagrams.
-    fn begin_slot(&mut self, slot: &[i64], datagrams: &Datagrams, places: &[Place]) {
-        self.in_slot = false;
-        if matches!(datagrams.ip_fragments, Column::Same(0)) {
-            return;
-        }
-        let first = slot[places[0].row as usize];
-        let mut of_slot = places.iter().take_while(|place| slot[place.row as usize] == first);
-        self.in_slot = of_slot
-            .any(|place| datagrams.ip_fragments.get(place.row as usize) > 0 && count_first_copy(datagrams, place) == 0);
-        self.largest.clear();
+    /// None: no datagram is in IP fragments.
+    fn new(datagrams: &Datagrams) -> Option<Self> {
+        (!matches!(datagrams.ip_fragments, Column::Same(0))).then(|| Self {
+            needed: vec![0; datagrams.handshake.len()],
+            largest: HashMap::new(),
+        })
     }
 
-    /// The bytes of a datagram that are needed; the datagrams of a slot come in order.
-    fn count(&mut self, datagrams: &Datagrams, place: &Place, body: i64) -> i64 {
-        let needed = count_first_copy(datagrams, place);
-        if !self.in_slot {
-            return needed;
+    /// Count the bytes of the datagrams of a slot; `rows` are their bodies and rows, in order of transmission.
+    fn add_slot(&mut self, datagrams: &Datagrams, first_copy: &[bool], rows: impl Iterator<Item = (i64, u32)> + Clone) {
+        let of_first_copy = |row: usize| datagrams.count_first_copy(row, first_copy[row]);
+        let has_later_copies = rows.clone().any(|(_, row)| {
+            let row = row as usize;
+            datagrams.ip_fragments.get(row) > 0 && of_first_copy(row) == 0
+        });
+        self.largest.clear();
+        for (body, row) in rows {
+            let row = row as usize;
+            self.needed[row] = match has_later_copies {
+                true => self.count(datagrams, row, body, of_first_copy(row)),
+                false => of_first_copy(row),
+            };
         }
-        let row = place.row as usize;
+    }
+
+    /// The bytes of a datagram that are needed, of a slot with later copies; `of_first_copy`: if there were none.
+    fn count(&mut self, datagrams: &Datagrams, row: usize, body: i64, of_first_copy: i64) -> i64 {
         let size = datagrams.bytes.get(row);
         let part = (body, datagrams.fragment[row], datagrams.fragments[row]);
         match self.largest.get_mut(&part) {
             None => {
-                if needed != 0 {
+                if of_first_copy != 0 {
                     self.largest.insert(part, size.max(0));
                 }
-                needed
+                of_first_copy
             }
             Some(largest) => {
                 let previous = std::mem::replace(largest, size.max(*largest));
                 if datagrams.ip_fragments.get(row) != 0 {
                     (size - previous).max(0)
                 } else {
-                    needed
+                    of_first_copy
                 }
             }
         }
-    }
-}
-
-fn count_first_copy(datagrams: &Datagrams, place: &Place) -> i64 {
-    let row = place.row as usize;
-    if place.first_copy {
-        datagrams.bytes.get(row) - datagrams.resent_bytes.get(row)
-    } else {
-        0
     }
 }

@@ -2,16 +2,20 @@
 
 use super::messages::Column;
 use super::{
-    association, duplicates, exchanges, grouping, handshakes, init_messages, messages, retransmission, volumes,
+    association, duplicates, exchanges, grouping, handshakes, init_messages, messages, retransmission, sorting, volumes,
 };
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+mod set_ups;
+
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    set_ups::register(module)?;
     module.add_function(wrap_pyfunction!(find_distinct, module)?)?;
+    module.add_function(wrap_pyfunction!(order_times, module)?)?;
     module.add_function(wrap_pyfunction!(find_candidates, module)?)?;
     module.add_function(wrap_pyfunction!(find_distinct_bodies, module)?)?;
     module.add_function(wrap_pyfunction!(group_by_spi, module)?)?;
@@ -69,6 +73,14 @@ fn find_distinct_bodies<'py>(
         .detach(|| grouping::find_distinct_bodies(heap, begin, end, number))
         .ok_or_else(|| PyValueError::new_err("a body is outside of the heap"))?;
     Ok((array(py, first), array(py, equal)))
+}
+
+/// The rows in order of their times, earlier rows first where these are equal.
+#[pyfunction]
+fn order_times<'py>(py: Python<'py>, times: PyReadonlyArray1<'py, i64>) -> PyResult<Array<'py, i32>> {
+    let times = times.as_slice()?;
+    check_lengths(times.len(), &[])?;
+    Ok(array(py, py.detach(|| sorting::order_times(times))))
 }
 
 /// How many frames repeat the content of another; and the rows of those that may be sightings of the same frame.

@@ -352,7 +352,8 @@ impl Pages {
 
     fn coded(dictionary: Vec<u8>, distinct: usize, codes: &[u32]) -> Self {
         let width = bit_width(distinct);
-        let mut values = vec![width as u8];
+        let mut values = Vec::with_capacity(codes.len() * width as usize / 8 + 16);
+        values.push(width as u8);
         push_hybrid(&mut values, codes, width);
         Self {
             dictionary: Some((dictionary, distinct)),

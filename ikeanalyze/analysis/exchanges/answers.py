@@ -312,15 +312,27 @@ def _end_by_path(
     """Correct the endings of the exchanges `rows` where the round-trip time of the path is known."""
     exchanges, messages = state.exchanges, state.messages
     hosts = _get_hosts(state)
-    following = _find_next_exchanges(exchanges)
-    continues = _continues_at_once(exchanges, following)
-    # of the rows alone: an exchange is seldom ambiguous
     handshake = exchanges.handshake[rows]
     known = path.initiator_rtt_ns[handshake]
-    rtt = np.where(known != UNKNOWN, known, _estimate_round_trips(exchanges, endings, following, hosts, facts, rows))
     uncertain = np.zeros(len(exchanges), np.bool_)
-    unknown = rows[(known == UNKNOWN) & (rtt == 0) & exchanges.set_up[rows]]
-    uncertain[unknown] = _find_possibly_long_paths(state, endings, following, hosts, facts, unknown)
+    # of the rows alone: an exchange is seldom ambiguous
+    if core.compiled is not None and not facts.partial:
+        measures = core.compiled.measure_host_pairs(
+            exchanges, endings.end_ns, messages, state.exchange_of_message, *hosts
+        )
+        following, continues = measures["following"], measures["continues"]
+        pair = measures["pair"][handshake]
+        rtt = np.where(known != UNKNOWN, known, measures["round_trip_ns"][pair])
+        unknown = (known == UNKNOWN) & (rtt == 0) & exchanges.set_up[rows]
+        uncertain[rows[unknown]] = measures["possibly_long"][pair[unknown]]
+    else:
+        following = _find_next_exchanges(exchanges)
+        continues = _continues_at_once(exchanges, following)
+        estimated = _estimate_round_trips(exchanges, endings, following, hosts, facts, rows)
+        rtt = np.where(known != UNKNOWN, known, estimated)
+        unknown = (known == UNKNOWN) & (rtt == 0) & exchanges.set_up[rows]
+        possibly_long = _find_possibly_long_paths(state, endings, following, hosts, facts, rows[unknown])
+        uncertain[rows[unknown]] = possibly_long
     if not len(rows):
         return endings
     timer = path.timer_ns[handshake]

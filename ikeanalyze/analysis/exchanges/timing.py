@@ -33,6 +33,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import (
     INITIATOR,
@@ -113,6 +114,9 @@ def compute_time_breakdown(
         facts: the facts of the whole capture.
     """
     count = len(complete)
+    has_aaa = aaa_times.answering_ns.any() or aaa_times.wait_ns.any()
+    if core.compiled is not None and not (has_aaa or facts.partial):
+        return TimeBreakdown(**core.compiled.divide_set_up_times(exchanges, answers, complete, *hosts, path))
     intervals = _build_intervals(exchanges, answers, complete, aaa_times)
     handshake, last = intervals.handshake, intervals.last
     by_responder, next_by_responder = intervals.by_responder, intervals.next_by_responder

@@ -24,7 +24,7 @@ from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, 
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt32Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
@@ -447,28 +447,77 @@ def _collect_evidence(
         one_sided: as in `HandshakeColumns`.
     """
     state, count = sources.state, sources.state.association.count
-    datagrams, exchanges = state.datagrams, state.exchanges
-
-    def any_of(rows: BoolArray) -> BoolArray:
-        return np.bincount(exchanges.handshake[rows], minlength=count) > 0
+    datagrams, proofs = state.datagrams, sources.proofs
 
     def marked(rows: Iterable[int]) -> BoolArray:
         mask = np.zeros(count, np.bool_)
         mask[list(rows)] = True
         return mask
 
+    undone = marked(row for row, proof in proofs.items() if proof.undone)
+    shown = collect_exchange_evidence(state, sources.answers, sources.pairs, undone)
+    return Evidence(
+        proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
+        proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
+        refused=marked(refused),
+        begun=shown.begun | (datagrams.is_ikev1[head] & (datagrams.spi_r[head] == 0)),
+        one_sided=one_sided >= 0,
+        hole=shown.hole,
+        last_unanswered=shown.last_unanswered,
+        last_repeated=shown.last_repeated,
+        finished=shown.finished,
+        asked_again=shown.asked_again,
+        waited_ns=_measure_waits(state),
+    )
+
+
+class ExchangeEvidence(Struct, frozen=True):
+    """The part of `Evidence` that the exchanges show. (handshakes,) each"""
+
+    begun: BoolArray  # except for IKEv1
+    hole: BoolArray
+    last_unanswered: BoolArray
+    last_repeated: BoolArray
+    finished: BoolArray
+    asked_again: BoolArray
+
+
+def collect_exchange_evidence(
+    state: AnalysisState,
+    answers: AnsweredTransmissions,
+    pairs: Mapping[int, list[RadiusExchange]],
+    undone: BoolArray,
+) -> ExchangeEvidence:
+    """Collect the evidence that the exchanges show.
+
+    Args:
+        state: the exchanges.
+        answers: their answers.
+        pairs: RADIUS exchanges of each handshake.
+        undone: the handshakes whose decrypted payloads show that IKE_AUTH had not ended.
+    """
+    exchanges, count = state.exchanges, len(undone)
+    asked_in_clear = np.zeros(len(exchanges), np.bool_)
+    asked_in_clear[state.exchange_of_message[state.in_clear[~state.messages.response[state.in_clear]]]] = True
+    if core.compiled is not None and not pairs:
+        unreceived = find_unreceived_responses(state, answers, np.ones(len(exchanges), np.bool_))
+        return ExchangeEvidence(
+            **core.compiled.collect_evidence(exchanges, state.unprotected, unreceived, asked_in_clear, undone)
+        )
+
+    def any_of(rows: BoolArray) -> BoolArray:
+        return np.bincount(exchanges.handshake[rows], minlength=count) > 0
+
     ikev1 = exchanges.protocol == Protocol.IKEV1
     exchange_type, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
     asked, answered = exchanges.request_messages > 0, (exchanges.response_messages > 0) & ~state.unprotected
-    proofs = sources.proofs
-    undone = marked(row for row, proof in proofs.items() if proof.undone)
-    continued = _find_continued(state, answered, undone)
+    continued = _find_continued(exchanges, answered, asked_in_clear, undone)
     is_last = _find_last_requests(exchanges, continued)
     # the third message of IKEv1's aggressive and quick mode is not answered
     of_three = ikev1 & np.isin(exchange_type, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
-    open_last |= find_unreceived_responses(state, sources.answers, is_last & set_up & asked & answered)
+    open_last |= find_unreceived_responses(state, answers, is_last & set_up & asked & answered)
     # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
     accepted = any_of(~exchanges.initiator_asked & ~set_up & answered)
     open_last &= ~accepted[exchanges.handshake]
@@ -485,23 +534,20 @@ def _collect_evidence(
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     finished = (any_of(auth_v2) | (any_of(done_v1) & ~half_agreed)) & ~any_of(pending)
     finished &= ~undone
-    finished &= ~marked(_find_open_conversations(sources.pairs, np.flatnonzero(is_last & answered)))
-    return Evidence(
-        proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
-        proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
-        refused=marked(refused),
-        begun=begun | (datagrams.is_ikev1[head] & (datagrams.spi_r[head] == 0)),
-        one_sided=one_sided >= 0,
+    finished[list(_find_open_conversations(pairs, np.flatnonzero(is_last & answered)))] = False
+    return ExchangeEvidence(
+        begun=begun,
         hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked) | (continued & ~finished),
         last_unanswered=any_of(open_last),
         last_repeated=any_of(open_last & (exchanges.request_messages > 1)),
         finished=finished | continued,
         asked_again=any_of(pending & (exchanges.response_messages > 1)),
-        waited_ns=_measure_waits(state),
     )
 
 
-def _find_continued(state: AnalysisState, answered: BoolArray, undone: BoolArray) -> BoolArray:
+def _find_continued(
+    exchanges: ExchangeColumns, answered: BoolArray, asked_in_clear: BoolArray, undone: BoolArray
+) -> BoolArray:
     """Which handshakes have later exchanges, as only an IKE SA that was set up has them. (handshakes,)
 
     An initiator sends no request before the response to the one before, so that its later request shows by its message
@@ -510,16 +556,17 @@ def _find_continued(state: AnalysisState, answered: BoolArray, undone: BoolArray
     was repeated in vain, unless it was answered itself.
 
     Args:
-        state: the exchanges.
+        exchanges: all exchanges.
         answered: which of them have a response.
+        asked_in_clear: which of them have a request in the clear that should be encrypted.
         undone: the handshakes whose decrypted payloads show that IKE_AUTH had not ended.
     """
-    exchanges, count = state.exchanges, state.association.count
+    count = len(undone)
     by_initiator = (exchanges.protocol == Protocol.IKEV2) & exchanges.initiator_asked
     continued = np.zeros(count, np.bool_)
     continued[exchanges.handshake[~by_initiator & ~exchanges.set_up & answered]] = True
     later = by_initiator & ~exchanges.set_up & (exchanges.request_messages > 0)
-    later[state.exchange_of_message[state.in_clear[~state.messages.response[state.in_clear]]]] = False
+    later &= ~asked_in_clear
     rows = np.flatnonzero(later)
     if not len(rows):
         return continued
@@ -560,11 +607,19 @@ def _find_open_conversations(pairs: Mapping[int, list[RadiusExchange]], last_exc
 
 def _measure_waits(state: AnalysisState) -> Int64Array:
     """From the last message of each set-up to the end of the capture, in ns; 0 without set-up. (handshakes,)"""
-    messages = state.messages
-    rows = np.flatnonzero(state.exchanges.set_up[state.exchange_of_message])
-    last_ns = np.full(state.association.count, UNKNOWN)
-    np.maximum.at(last_ns, messages.handshake[rows], messages.last_ns[rows])
+    last_ns = find_last_times(state)
     return np.where(last_ns == UNKNOWN, 0, state.last_ns[state.capture] - last_ns)
+
+
+def find_last_times(state: AnalysisState) -> Int64Array:
+    """The time of the last message of each set-up; UNKNOWN without set-up. (handshakes,)"""
+    messages, exchanges, count = state.messages, state.exchanges, state.association.count
+    if core.compiled is not None:
+        return core.compiled.find_last_times(exchanges, state.exchange_of_message, messages.last_ns, count)
+    rows = np.flatnonzero(exchanges.set_up[state.exchange_of_message])
+    last_ns = np.full(count, UNKNOWN)
+    np.maximum.at(last_ns, messages.handshake[rows], messages.last_ns[rows])
+    return last_ns
 
 
 def _find_last_requests(exchanges: ExchangeColumns, continued: BoolArray) -> BoolArray:
@@ -614,16 +669,11 @@ def _find_auth_methods(
     """
     count = sources.state.association.count
     exchanges = sources.state.exchanges
-    rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
-    rounds = np.bincount(exchanges.handshake[rows], minlength=count)
-
-    def per_message(size: Int64Array, sent: UInt32Array) -> Float64Array:
-        together = np.bincount(exchanges.handshake[rows], size[rows].astype(np.float64), minlength=count)
-        return together / np.maximum(np.bincount(exchanges.handshake[rows], sent[rows], minlength=count), 1)
-
-    asked = per_message(exchanges.request_bytes, exchanges.request_messages)
-    answered = per_message(exchanges.response_bytes, exchanges.response_messages)
-    methods, auth = auth_methods.guess_auths(rounds, asked, answered)
+    sums = sum_auth_exchanges(exchanges, count)
+    asked, answered = (
+        sums[f"{sent}_bytes"] / np.maximum(sums[f"{sent}_messages"], 1) for sent in ("request", "response")
+    )
+    methods, auth = auth_methods.guess_auths(sums["exchanges"], asked, answered)
 
     known = {row: fact.auth for row, fact in phase1.items() if fact.auth is not None}
     known |= {row: fact.auth for row, fact in hip.items() if fact.auth is not None}
@@ -639,6 +689,23 @@ def _find_auth_methods(
             methods.append(method)
         auth[row] = place
     return methods, auth
+
+
+def sum_auth_exchanges(exchanges: ExchangeColumns, count: int) -> dict[str, Int64Array]:
+    """The number of IKE_AUTH exchanges of each handshake, and their messages and bytes. (handshakes,) each"""
+    if core.compiled is not None:
+        return core.compiled.sum_auth_exchanges(exchanges, count)
+    rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
+    handshake = exchanges.handshake[rows]
+    names = ("request_messages", "request_bytes", "response_messages", "response_bytes")
+    return {
+        "exchanges": np.bincount(handshake, minlength=count),
+        **{
+            # far below 2**53, where float64 weights are exact
+            name: np.bincount(handshake, getattr(exchanges, name)[rows], minlength=count).astype(np.int64)
+            for name in names
+        },
+    }
 
 
 def _get_eap_method(pairs: Sequence[RadiusExchange]) -> str | None:

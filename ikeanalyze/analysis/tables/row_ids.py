@@ -6,13 +6,12 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ikeanalyze.analysis.grouping import argsort_stable
+from ikeanalyze.analysis.grouping import order_times
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.columns import TextColumn
 from ikeanalyze.capture.arrays import Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
-from ikeanalyze.capture.formats.records import LATEST_NS
 
 
 class FirstRowIds(Struct, frozen=True):
@@ -54,7 +53,7 @@ class RowNumbering(Struct, frozen=True):
         if len(radius):
             first_ns = np.concatenate([first_ns, radius.first_ns])
         if len(self.paths) == 1:
-            order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS)).astype(np.int32)
+            order = order_times(first_ns)
             captures = np.broadcast_to(np.int64(0), len(order))  # takes no memory
         else:
             captures = state.capture[state.messages.handshake]
