@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
 
@@ -95,6 +95,27 @@ def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint
     number = np.cumsum(is_first, dtype=np.uint32)
     number -= np.uint32(1)
     return values[is_first], number[equal]
+
+
+def find_distinct_bodies(
+    heap: UInt8Array, begin: Int64Array, end: Int64Array, number: UInt64Array
+) -> tuple[Int64Array, npt.NDArray[np.uint32]]:
+    """The rows of the first of bodies with equal numbers and bytes, and which of those each body is. (k,), (n,)
+
+    `begin`, `end`: where each body is in `heap`.
+    """
+    if core.compiled is not None:
+        return core.compiled.find_distinct_bodies(heap, begin, end, number)
+    places: dict[tuple[int, bytes], int] = {}
+    equal = np.empty(len(number), np.uint32)
+    first: list[int] = []
+    columns = zip(number.tolist(), begin.tolist(), end.tolist(), strict=True)
+    for row, (value, low, high) in enumerate(columns):
+        place = places.setdefault((value, heap[low:high].tobytes()), len(first))
+        if place == len(first):
+            first.append(row)
+        equal[row] = place
+    return np.array(first, np.int64), equal
 
 
 def find_equal_rows(values: UInt64Array) -> npt.NDArray[np.int32]:

@@ -1,7 +1,6 @@
 """Options for a capture that is larger than memory, and its analysis in parts on disk."""
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -117,6 +116,8 @@ def analyse_in_parts(
     from ikeanalyze.dataset.buckets.polars_memory import limit_polars_memory
 
     limit_polars_memory()
+    import tempfile
+
     from ikeanalyze.dataset.batch.task import TaskError
     from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
     from ikeanalyze.dataset.buckets.bucket_tasks import BucketTaskError

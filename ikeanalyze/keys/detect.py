@@ -11,14 +11,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ikeanalyze.io.decompress import DecompressedStream, decoder_for
-from ikeanalyze.keys.charon.model import CharonLog
 from ikeanalyze.keys.collector import KeyCollector, KeyWarning
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.keys.text_blocks import EndlessTextError, TextBlocks
 from ikeanalyze.keys.text_reader import TextReader
+
+if TYPE_CHECKING:
+    from ikeanalyze.keys.charon.model import CharonLog
 
 #: First bytes of pcap, in both byte orders and resolutions, and of pcapng.
 _CAPTURES: Final = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\n\r\r\n")
@@ -40,7 +42,7 @@ class KeyFile:
     phase1: list[Phase1Key] = field(repr=False)
     esp: list[EspKey] = field(repr=False)
     warnings: list[KeyWarning]  # entries that were not used
-    log: CharonLog | None = field(repr=False)  # the other values of a charon log; None: not a charon log
+    log: "CharonLog | None" = field(repr=False)  # the other values of a charon log; None: not a charon log
 
 
 def read_keys(path: str) -> KeyFile:
@@ -158,7 +160,7 @@ def _read_capture(stream: BinaryIO, collector: KeyCollector) -> str:
     return _read_json(document, collector)
 
 
-def _read_lines(text: TextBlocks, collector: KeyCollector) -> tuple[CharonLog | None, str]:
+def _read_lines(text: TextBlocks, collector: KeyCollector) -> "tuple[CharonLog | None, str]":
     """Collect the keys of lines; returns the other values of a charon log, and the hint if the file contains no key."""
     reader, readable = TextReader(collector), text.is_text
     try:

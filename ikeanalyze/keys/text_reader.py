@@ -12,8 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze import core
-from ikeanalyze.keys.charon.model import CharonLog
-from ikeanalyze.keys.charon.reader import CharonReader
 from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.libreswan import LOG, LibreswanReader
 from ikeanalyze.keys.text_blocks import MAX_LINE_BYTES, TextBlocks
@@ -21,6 +19,8 @@ from ikeanalyze.keys.wireshark import TableReader
 
 if TYPE_CHECKING:
     from ikeanalyze._core import FoundLine
+    from ikeanalyze.keys.charon.model import CharonLog
+    from ikeanalyze.keys.charon.reader import CharonReader
 
 _MAX_UNREAD: Final = 100  # lines that are not rows and whose numbers are kept
 
@@ -30,7 +30,7 @@ class TextReader:
 
     def __init__(self, collector: KeyCollector) -> None:
         self._collector = collector
-        self._charon = CharonReader(collector)
+        self._charon_reader: CharonReader | None = None  # None: all lines so far are rows of a table
         self._libreswan = LibreswanReader(collector)
         self._tables = TableReader(collector)
         self._unread: list[int] = []
@@ -48,7 +48,7 @@ class TextReader:
     def _is_log(self) -> bool:
         return self.charon or self.pluto or LOG in self._collector.formats
 
-    def read(self, blocks: TextBlocks) -> CharonLog | None:
+    def read(self, blocks: TextBlocks) -> "CharonLog | None":
         """Read all blocks; returns the values of a charon log other than keys, if it is one."""
         remaining = blocks.read_blocks()
         for number, data in remaining:
@@ -60,13 +60,22 @@ class TextReader:
             blocks.recognised = self.recognised
             if core.compiled is not None and self._is_log and blocks.is_plain_file:
                 self._read_in_two_threads(remaining)
-        log = self._charon.finish()
+        log = None if self._charon_reader is None else self._charon_reader.finish()
         self._libreswan.finish()
         if not self._is_log and self.recognised:
             for number in self._unread:
                 self._collector.warn(number, "not a row of a key table; not used")
             self._collector.dropped_warnings += self._more_unread
         return log
+
+    @property
+    def _charon(self) -> "CharonReader":
+        if self._charon_reader is None:
+            # late: a table mostly has no other lines than rows
+            from ikeanalyze.keys.charon.reader import CharonReader
+
+            self._charon_reader = CharonReader(self._collector)
+        return self._charon_reader
 
     @cached_property
     def _relevant(self) -> tuple[re.Pattern[bytes], ...]:
@@ -145,7 +154,7 @@ class TextReader:
 
     def _read_line(self, block: "_Block") -> None:
         """Read a line, or all rows of a table that follow each other."""
-        if not self._charon.expects_lines:
+        if self._charon_reader is None or not self._charon_reader.expects_lines:
             number = block.number
             position, rows = self._tables.feed_plain_rows(block.data, block.position, number)
             if rows:

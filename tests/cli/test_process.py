@@ -155,6 +155,16 @@ def test_a_large_capture_with_few_ike_packets_loads_as_little(tmp_path):
     assert not unused & loaded
 
 
+@pytest.mark.skipif(core.compiled is None, reason="without the core polars writes the tables")
+@pytest.mark.parametrize("keys", [[], ["--keys", "captures/pq-mlkem768-psk.keys.json"]], ids=["clear", "decrypted"])
+def test_the_core_writes_tables_without_polars(keys, tmp_path):
+    command = ["report", "captures/pq-mlkem768-psk.pcap", *keys, "--format", "parquet", "-o", str(tmp_path / "tables")]
+    loaded = list_loaded_modules(*command)
+    assert "ikeanalyze.render.report.parquet_columns" in loaded
+    assert not {"polars", "numpy.ma"} & loaded
+    assert len(list((tmp_path / "tables").iterdir())) == 5
+
+
 def test_a_small_report_makes_few_dataclasses():
     """Each takes half a millisecond, thirty times as long as a msgspec.Struct."""
     code = """

@@ -371,11 +371,11 @@ class _Decryption:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
         self._add_from_bulk(done, known, owners)
-        undecrypted = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
-        undecrypted += self._undecrypted
+        in_bulk = np.array(owners, np.int64)[done.undecrypted_number], done.undecrypted
+        one_by_one = np.array(self._undecrypted, np.int64).reshape(-1, 2).T
         self._undecrypted.clear()
-        if undecrypted:
-            handshakes, first_rows = np.array(undecrypted, np.int64).T
+        handshakes, first_rows = np.concatenate([in_bulk, one_by_one], axis=1)
+        if len(handshakes):
             self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
         self.findings += self._unusable
         self._unusable.clear()

@@ -6,11 +6,11 @@ other messages are made only where a check fails or a message is irregular (`pay
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from ikeanalyze.analysis.decryption.key_exchanges import CARRIERS, KeyExchangeRo
 from ikeanalyze.analysis.decryption.payload_bytes import MessageSize, count_payload_bytes
 from ikeanalyze.analysis.decryption.payload_columns import DecodedColumns, build_decoded_columns
 from ikeanalyze.analysis.decryption.payload_forms import FormColumns, find_forms
-from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_group_starts
+from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct_bodies, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
@@ -46,20 +46,15 @@ _UNIQUE_BITS = len(UNIQUE_TYPES).bit_length()
 
 
 class SharedValues(Struct, Generic[_T], frozen=True):
-    """A value for each handshake, many of which have the same one."""
+    """A value for each of some handshakes, many of which have the same one."""
 
-    distinct: list[_T] = field(default_factory=list)
-    of: dict[int, int] = field(default_factory=dict)  # by row of the handshake: index into `distinct`
-
-    def add(self, handshake: int, value: _T) -> int:
-        """Add a value of its own for a handshake; returns its index."""
-        self.of[handshake] = len(self.distinct)
-        self.distinct.append(value)
-        return self.of[handshake]
+    distinct: list[_T]
+    handshakes: Int64Array  # their rows, in ascending order. (n,)
+    place: Int64Array  # of the value of each in `distinct`. (n,)
 
     def items(self) -> Iterator[tuple[int, _T]]:
         """Each handshake that has a value, and the value."""
-        return ((handshake, self.distinct[index]) for handshake, index in self.of.items())
+        return zip(self.handshakes.tolist(), map(self.distinct.__getitem__, self.place.tolist()), strict=True)
 
 
 class HandshakeContents(Struct, frozen=True):
@@ -78,7 +73,7 @@ class CaptureContents(Struct, frozen=True):
     columns: DecodedColumns
     forms: FormColumns
     facts: SharedValues[HandshakeContents]
-    first_exchange: Mapping[int, int]  # by row of the handshake: row of its first decoded exchange
+    first_exchange: Int64Array  # row of the first decoded exchange of each handshake of `facts`. (n,)
     payload_bytes: SharedValues[dict[str, int]]  # by part, see `payload_bytes`
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, text
     same_eap: Sequence[EapMatch] = ()  # set after RADIUS is assigned
@@ -116,8 +111,8 @@ def summarise_contents(
     for of_capture in findings:
         of_capture.sort(key=lambda finding: finding[0])
     setup_messages = _SetupMessages(state, encrypted, contents, order)
-    payload_bytes = setup_messages.count_bytes(summary.facts.of)
-    first_exchange = dict(zip(order.handshakes, columns.exchange[order.first].tolist(), strict=True))
+    payload_bytes = setup_messages.count_bytes(summary.facts)
+    first_exchange = columns.exchange[order.first].astype(np.int64)
     return CaptureContents(
         contents, columns, forms, summary.facts, first_exchange, payload_bytes, findings, parameters=parameters
     )
@@ -131,7 +126,7 @@ class _MessageOrder:
         handshake = columns.handshake[self.messages]
         starts = np.flatnonzero(find_group_starts(handshake))
         self.first = self.messages[starts]  # the first message of each handshake
-        self.handshakes: list[int] = handshake[starts].tolist()
+        self.handshakes: Int64Array = handshake[starts].astype(np.int64)
         #: Where the messages of each handshake begin, and the number of messages. (handshakes + 1,)
         self.starts = np.append(starts, len(handshake))
         #: Of each message: its place among the messages of its handshake.
@@ -150,11 +145,6 @@ class _MessageOrder:
         """Whether the value of a message of a handshake is true; `values` are in this order. (handshakes,)"""
         return np.logical_or.reduceat(values, self.starts[:-1]) if len(values) else values
 
-    def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Each handshake, and the range of its messages in `messages`."""
-        starts = self.starts.tolist()
-        return zip(self.handshakes, starts[:-1], starts[1:], strict=True)
-
 
 class _Summary:
     """The facts and the findings of each handshake."""
@@ -162,38 +152,40 @@ class _Summary:
     def __init__(
         self, contents: DecodedMessages, columns: DecodedColumns, forms: FormColumns, order: _MessageOrder
     ) -> None:
-        self.facts: SharedValues[HandshakeContents] = SharedValues()
-        self.findings: list[tuple[int, list[tuple[int, str]]]] = []  # of the handshakes that have some
         self._contents = contents
+        self._order = order
         messages, payloads = order.messages, columns.payloads
         to_check = _find_messages_to_check(columns, forms)[messages]
         # the SPIs and nonces of a rekeying are those of one handshake
         shared = (payloads.regular & (columns.exchange_type != ExchangeType.CREATE_CHILD_SA))[messages]
-        described = _describe_handshakes(columns, forms, order)
-        known: dict[bytes, int] = {}
-        with_findings: set[int] = set()  # indices of facts with findings about key exchanges
-        is_shared, has_checks = order.all(shared).tolist(), order.any(to_check).tolist()
-        for place, (handshake, low, high) in enumerate(order):
-            index = known.get(described[place]) if is_shared[place] else None
-            if index is not None and index not in with_findings:
-                self.facts.of[handshake] = index
-                if not has_checks[place]:
-                    continue
-                texts: list[tuple[int, str]] = []
-            else:
-                index, texts = self._summarise(handshake, messages[low:high].tolist())
-                if is_shared[place]:
-                    known[described[place]] = index
-                if texts:
-                    with_findings.add(index)
-            for number in messages[low:high][to_check[low:high]].tolist():
+        first, form = _number_handshakes(columns, forms, order, order.all(shared))
+        distinct: list[HandshakeContents] = []
+        place = form.astype(np.int64)
+        found: dict[int, list[tuple[int, str]]] = {}  # findings, by position of the handshake
+        for position in first.tolist():
+            facts, found[position] = self._summarise(position)
+            distinct.append(facts)
+        # findings about key exchanges name packets of their own handshake
+        repeated = np.array([bool(found[position]) for position in first.tolist()], np.bool_)[form]
+        repeated[first] = False
+        for position in np.flatnonzero(repeated).tolist():
+            facts, found[position] = self._summarise(position)
+            place[position] = len(distinct)
+            distinct.append(facts)
+        self.facts = SharedValues(distinct, order.handshakes, place)
+        for position in np.flatnonzero(order.any(to_check)).tolist():
+            texts = found.setdefault(position, [])
+            of_handshake = slice(order.starts[position], order.starts[position + 1])
+            for number in messages[of_handshake][to_check[of_handshake]].tolist():
                 content = contents.all[number]
                 texts.extend((content.frame, text) for text in _check_payloads(content))
-            if texts:
-                self.findings.append((handshake, texts))
+        #: Of the handshakes that have some, in their order.
+        self.findings = [(int(order.handshakes[position]), found[position]) for position in sorted(found)]
 
-    def _summarise(self, handshake: int, numbers: list[int]) -> tuple[int, list[tuple[int, str]]]:
-        """The index of the facts of one handshake, and the findings about its key exchanges."""
+    def _summarise(self, position: int) -> tuple[HandshakeContents, list[tuple[int, str]]]:
+        """The facts of the handshake at a position, and the findings about its key exchanges."""
+        order = self._order
+        numbers = order.messages[order.starts[position] : order.starts[position + 1]].tolist()
         messages = [self._contents.all[number] for number in numbers]
         key_exchanges, findings = collect_key_exchanges(messages)
         first = messages[0].exchange
@@ -203,11 +195,17 @@ class _Summary:
             key_exchanges=[replace(row, exchange=row.exchange - first) for row in key_exchanges],
             successors=list(find_rekeyed_sas(messages)),
         )
-        return self.facts.add(handshake, facts), findings
+        return facts, findings
 
 
-def _describe_handshakes(columns: DecodedColumns, forms: FormColumns, order: _MessageOrder) -> list[bytes]:
-    """For each handshake all that its facts depend on, so that handshakes with equal bytes have equal facts."""
+def _number_handshakes(
+    columns: DecodedColumns, forms: FormColumns, order: _MessageOrder, shared: BoolArray
+) -> tuple[Int64Array, npt.NDArray[np.uint32]]:
+    """Number handshakes so that those with equal numbers have equal facts.
+
+    Returns the position of the first handshake of each number, and the number of each handshake. `shared`: which of
+    them may have the number of another one.
+    """
     messages, payloads = order.messages, columns.payloads
     payload_counts = np.diff(payloads.starts)[messages]
     facts = (
@@ -229,9 +227,9 @@ def _describe_handshakes(columns: DecodedColumns, forms: FormColumns, order: _Me
     values[expand_ranges(begin + len(facts), payload_counts)] = forms.kind[
         expand_ranges(payloads.starts[messages], payload_counts)
     ]
-    data, width = values.tobytes(), values.itemsize
-    bounds = (width * np.append(begin, len(values))[order.starts]).tolist()
-    return [data[low:high] for low, high in pairwise(bounds)]
+    bounds = values.itemsize * np.append(begin, len(values))[order.starts]
+    own = np.where(shared, 0, np.arange(1, len(shared) + 1)).astype(np.uint64)
+    return find_distinct_bodies(values.view(np.uint8), bounds[:-1], bounds[1:], own)
 
 
 def _find_messages_to_check(columns: DecodedColumns, forms: FormColumns) -> BoolArray:
@@ -280,9 +278,9 @@ class _SetupMessages:
         self._rows = rows
         _, self._length = read_message_lengths(datagrams.datagram[rows], (state.clear, encrypted))
         ends = np.append(starts, len(rows))[1:]
-        self._ranges = dict(
-            zip(handshake[starts].tolist(), zip(starts.tolist(), ends.tolist(), strict=True), strict=True)
-        )
+        #: The range of the datagrams of each handshake in `_rows`. (handshakes,) each
+        self._begin, self._end = np.zeros((2, association.count), np.int64)
+        self._begin[handshake[starts]], self._end[handshake[starts]] = starts, ends
         message = state.message_of_datagram[rows].astype(np.int64)
         index = contents.of_message[message]
         fragment = datagrams.fragment[rows].astype(np.int64)
@@ -290,8 +288,8 @@ class _SetupMessages:
         def count_from_first(values: Int64Array) -> Int64Array:
             return values - np.repeat(np.minimum.reduceat(values, starts), ends - starts) if len(values) else values
 
-        #: All that the bytes of a handshake depend on except for the sizes of payloads, as much of each row.
-        described = np.column_stack(
+        #: All that the bytes of a handshake depend on except for the sizes of payloads. (rows, facts)
+        self._described = np.column_stack(
             (
                 count_from_first(message),
                 count_from_first(messages.slot[message]),
@@ -304,24 +302,19 @@ class _SetupMessages:
                 messages.bytes[message],
             )
         ).astype(np.int64)
-        self._described, self._row_bytes = described.tobytes(), described.itemsize * described.shape[1]
 
-    def count_bytes(self, facts: Mapping[int, int]) -> SharedValues[dict[str, int]]:
-        """Bytes of the set-up of each handshake, by part.
+    def count_bytes(self, facts: SharedValues[HandshakeContents]) -> SharedValues[dict[str, int]]:
+        """Bytes of the set-up of each handshake that has facts, by part.
 
-        `facts`: for each handshake a number; handshakes with the same number have payloads of the same sizes.
+        Handshakes with the same facts have payloads of the same sizes.
         """
-        result: SharedValues[dict[str, int]] = SharedValues()
-        known: dict[tuple[int, bytes], int] = {}
-        for handshake, number in facts.items():
-            low, high = self._ranges.get(handshake, (0, 0))
-            key = number, self._described[low * self._row_bytes : high * self._row_bytes]
-            index = known.get(key)
-            if index is None:
-                known[key] = result.add(handshake, self._count_bytes(low, high))
-            else:
-                result.of[handshake] = index
-        return result
+        begin, end = self._begin[facts.handshakes], self._end[facts.handshakes]
+        width = self._described.strides[0]
+        heap = self._described.reshape(-1).view(np.uint8)
+        first, place = find_distinct_bodies(heap, width * begin, width * end, facts.place.astype(np.uint64))
+        bounds = zip(begin[first].tolist(), end[first].tolist(), strict=True)
+        distinct = [self._count_bytes(low, high) for low, high in bounds]
+        return SharedValues(distinct, facts.handshakes, place.astype(np.int64))
 
     def _count_bytes(self, low: int, high: int) -> dict[str, int]:
         """Bytes of the set-up of one handshake, by part; `low`, `high`: the range of its datagrams."""

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ikeanalyze import core
 from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
-from ikeanalyze.analysis.grouping import find_distinct
+from ikeanalyze.analysis.grouping import find_distinct, find_distinct_bodies
 from ikeanalyze.capture.arrays import (
     BoolArray,
     Int64Array,
@@ -153,11 +152,9 @@ def _number_bodies(payloads: PayloadColumns, rows: Int64Array, numbers: UInt64Ar
     heap = payloads.heap.data
     begin, end = payloads.begin[rows], payloads.begin[rows] + _count_form_bytes(payloads, rows)
     columns: tuple[npt.NDArray[Any], ...] = (numbers[rows], begin, end, payloads.type[rows] == PayloadType.SA)
-    equal: npt.NDArray[np.uint32] | slice = slice(None)
-    if core.compiled is not None:
-        # only the first of equal bodies is looked at
-        first, equal = core.compiled.find_distinct_bodies(payloads.heap, begin, end, columns[0])
-        columns = tuple(column[first] for column in columns)
+    # only the first of equal bodies is looked at
+    first, equal = find_distinct_bodies(payloads.heap, begin, end, columns[0])
+    columns = tuple(column[first] for column in columns)
     forms = np.empty(len(columns[0]), np.int64)
     for row, (number, low, high, is_sa) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         key = number, heap[low:high].tobytes()

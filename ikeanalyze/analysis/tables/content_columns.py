@@ -1,7 +1,6 @@
 """Builds the columns of the tables that come from decoded messages."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, SharedValues
 from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
-from ikeanalyze.analysis.grouping import expand_ranges
+from ikeanalyze.analysis.grouping import expand_ranges, find_distinct_bodies
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.analysis.tables.column_types import ListType
@@ -85,7 +84,7 @@ def build_handshake_content_columns(
     def spread(name: str, shared: SharedValues[Any], values: list[Any]) -> Any:
         """One value for each handshake, of which each distinct one is converted once."""
         place = np.full(count, len(values))
-        place[list(shared.of.keys())] = list(shared.of.values())
+        place[shared.handshakes] = shared.place
         return share_values([*values, None], place, layouts.HANDSHAKES[name])
 
     sizes = [
@@ -107,18 +106,15 @@ def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: In
     assert isinstance(kind, ListType)
     rows = [row for value in facts.distinct for row in value.key_exchanges]
     lengths = np.array([len(value.key_exchanges) for value in facts.distinct], np.int64)
-    # the lists are in order of their handshakes
-    handshakes = np.array(sorted(facts.of), np.int64)
-    index = np.array([facts.of[handshake] for handshake in handshakes.tolist()], np.int64)
+    index = facts.place
     # each row of a handshake is one of the distinct rows, with another exchange
     chosen = expand_ranges((np.cumsum(lengths) - lengths)[index], lengths[index])
-    first = np.array([contents.first_exchange[handshake] for handshake in handshakes.tolist()], np.int64)
     offset = np.array([row.exchange for row in rows], np.int64)
     distinct = make_column([_key_exchange(row) for row in rows], kind.inner)
     fields = {name: select_rows(value, chosen) for name, value in distinct.fields.items()}
-    fields["exchange"] = exchange_ids[np.repeat(first, lengths[index]) + offset[chosen]]
+    fields["exchange"] = exchange_ids[np.repeat(contents.first_exchange, lengths[index]) + offset[chosen]]
     length = np.full(count, -1)
-    length[handshakes] = lengths[index]
+    length[facts.handshakes] = lengths[index]
     return FlatListColumn(StructColumn(fields), length)
 
 
@@ -135,13 +131,12 @@ def _build_payload_names(contents: CaptureContents) -> SharedListColumn:
     name[is_regular] = forms.form
     name[~is_regular] = np.arange(len(forms.forms), len(names))
     ends = np.cumsum(lengths)
-    data, width = name.tobytes(), name.itemsize
     # most messages have the same payloads as others
-    places: dict[bytes, int] = {}
-    bounds = pairwise([0, *(width * ends).tolist()])
-    place = np.array([places.setdefault(data[low:high], len(places)) for low, high in bounds], np.int64)
-    distinct = [[names[number] for number in np.frombuffer(key, name.dtype).tolist()] for key in places]
-    return SharedListColumn(distinct, place)
+    begin, width = ends - lengths, name.itemsize
+    nothing = np.zeros(len(lengths), np.uint64)
+    first, place = find_distinct_bodies(name.view(np.uint8), width * begin, width * ends, nothing)
+    bounds = zip(begin[first].tolist(), ends[first].tolist(), strict=True)
+    return SharedListColumn([[names[number] for number in name[low:high].tolist()] for low, high in bounds], place)
 
 
 def list_payload_names(content: DecodedMessage) -> list[str]:

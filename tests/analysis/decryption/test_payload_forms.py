@@ -75,10 +75,11 @@ def hold_handshakes_against_objects(contents: CaptureContents) -> None:
     findings = {finding for of_capture in contents.findings for finding in of_capture}
     groups = contents.contents.group_by_handshake()
     facts = dict(contents.facts.items())
+    first_exchange = dict(zip(contents.facts.handshakes.tolist(), contents.first_exchange.tolist(), strict=True))
     assert facts.keys() == groups.keys()
     for handshake, messages in groups.items():
         key_exchanges, found = collect_key_exchanges(messages)
-        first = contents.first_exchange[handshake]
+        first = first_exchange[handshake]
         assert [(row.exchange + first, row.slot, row.method) for row in facts[handshake].key_exchanges] == [
             (row.exchange, row.slot, row.method) for row in key_exchanges
         ]

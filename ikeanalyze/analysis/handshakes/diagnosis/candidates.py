@@ -68,8 +68,8 @@ def find_suspects(
     suspects |= handshakes.uncertain
     if handshakes.contents is not None:
         facts = handshakes.contents.facts
-        refused = [facts.distinct[index].proof.child_error is not None for index in facts.of.values()]
-        suspects[np.array(list(facts.of), np.int64)[np.array(refused, np.bool_)]] = True
+        refused = np.array([value.proof.child_error is not None for value in facts.distinct], np.bool_)
+        suspects[facts.handshakes[refused[facts.place]]] = True
     unfragmented = (messages.ip_fragments > 0) & (messages.exchange_type == int(ExchangeType.IKE_INTERMEDIATE))
     suspects[messages.handshake[(messages.transmission >= _MANY_TRANSMISSIONS) | unfragmented]] = True
     known_path = (handshakes.rtt_source == GIVEN) | (handshakes.rtt_source == FROM_MANIFEST)
