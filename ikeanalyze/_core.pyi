@@ -201,6 +201,17 @@ def write_parquet(
         OSError: the file cannot be written.
     """
 
+def repeat_levels(
+    definition: UInt8Array, repetition: UInt8Array, has_values: bool, place: Int64Array
+) -> tuple[UInt8Array, UInt8Array, UInt32Array]:
+    """Repeat the levels of lists, of which each row has that at its place; `has_values`: the leaf has some.
+
+    Returns the definition and repetition levels of all rows, and which of the values of the leaf each value is.
+
+    Raises:
+        ValueError: a place is outside of the lists, or the levels are not those of lists.
+    """
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
 

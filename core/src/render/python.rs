@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use numpy::{PyReadonlyArray1, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
+use super::levels;
 use super::parquet::{write_table, Column, Error, Levels, Texts, Values};
 
 /// The values of a column as Python has them.
@@ -99,7 +100,29 @@ fn write_parquet(
         })
 }
 
+type Array1<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// The definition and repetition levels of a leaf in each row, and which of the values of the leaf each value is.
+#[pyfunction]
+fn repeat_levels<'py>(
+    py: Python<'py>,
+    definition: PyReadonlyArray1<'py, u8>,
+    repetition: PyReadonlyArray1<'py, u8>,
+    has_values: bool,
+    place: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Array1<'py, u8>, Array1<'py, u8>, Array1<'py, u32>)> {
+    let (definition, repetition, place) = (definition.as_slice()?, repetition.as_slice()?, place.as_slice()?);
+    let rows = py.detach(|| levels::repeat_levels(definition, repetition, has_values, place));
+    let rows = rows.ok_or_else(|| PyValueError::new_err("a place is outside of the lists"))?;
+    Ok((
+        PyArray1::from_vec(py, rows.definition),
+        PyArray1::from_vec(py, rows.repetition),
+        PyArray1::from_vec(py, rows.place),
+    ))
+}
+
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(repeat_levels, module)?)?;
     module.add_function(wrap_pyfunction!(write_parquet, module)?)
 }

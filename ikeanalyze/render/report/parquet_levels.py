@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ikeanalyze import core
 from ikeanalyze.analysis.tables.polars_columns import Array
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array
 
 #: Definition levels of a row of lists of structures without nulls: of an empty list, and of a field.
 _EMPTY, _FIELD = 1, 4
@@ -27,7 +28,7 @@ class Leaf:
     definition: UInt8Array  # (levels,)
     repetition: UInt8Array  # (levels,)
     values: pl.Series  # without nulls; (k,)
-    place: Int64Array  # in `values` of each value; (values,)
+    place: Int64Array | UInt32Array  # in `values` of each value; (values,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ def _split_list(series: pl.Series, slots: _Slots) -> Iterator[Leaf]:
 
 def _repeat(leaf: Leaf, place: Array) -> Leaf:
     """The leaf of the rows that have the list at these places."""
+    if core.compiled is not None:
+        repeated = core.compiled.repeat_levels(
+            leaf.definition, leaf.repetition, len(leaf.values) > 0, np.ascontiguousarray(place, np.int64)
+        )
+        return Leaf(repeated[0], repeated[1], leaf.values, repeated[2])
     begin = np.flatnonzero(leaf.repetition == 0)
     levels = np.diff(np.append(begin, len(leaf.repetition)))[place]
     chosen = np.repeat(begin[place] - (np.cumsum(levels) - levels), levels) + np.arange(int(levels.sum()))
