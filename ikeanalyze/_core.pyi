@@ -242,6 +242,22 @@ def find_first_rows(handshake: Int32Array, count: int) -> Int64Array:
         ValueError: a datagram is of no handshake.
     """
 
+def infer_capture_sides(handshake: Int32Array, from_initiator: BoolArray, ttl: UInt8Array, count: int) -> UInt8Array:
+    """The side on which each of so many handshakes was captured, by the TTLs (see `capture_point`). (handshakes,)
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of no handshake.
+    """
+
+def find_responders_on_port(
+    association: SaAssociation, source_port: UInt16Array, port: int, count: int
+) -> BoolArray:
+    """Whether the responder of each of so many handshakes sent something from this port. (handshakes,)
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of no handshake.
+    """
+
 def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count: int) -> dict[str, Any]:
     """The columns of `handshakes.DatagramSummary` by name, of so many handshakes.
 
