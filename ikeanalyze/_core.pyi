@@ -183,6 +183,7 @@ def write_parquet(
     rows: int,
     order: Int32Array | None,
     row_group: int,
+    threads: int,
 ) -> None:
     """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
 
@@ -194,7 +195,7 @@ def write_parquet(
     values alone, and definition and repetition levels.
 
     `order` is the row of the columns that each row of the table is, except of columns in lists, whose rows are those of
-    the table; None: all are.
+    the table; None: all are. `threads`: how many encode the columns.
 
     Raises:
         ValueError: the columns differ in length, or are not those of the schema, or `order` has other rows.

@@ -7,6 +7,7 @@
 //! The crate `parquet` hashes too, and its licence does not allow to distribute it with scapy: it is used by tests alone.
 
 use std::io::{BufWriter, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::analysis::grouping::Numbering;
 
@@ -134,7 +135,7 @@ impl Values<'_> {
 /// Write a table of so many rows with the schema of the empty file `template`, in groups of `group` rows.
 ///
 /// `order`: the row of the columns that each row of the table is; None: their order is that of the table, as that of
-/// columns in lists always is.
+/// columns in lists always is. `threads`: how many encode the columns of a group.
 pub fn write_table(
     out: impl Write,
     template: &[u8],
@@ -142,6 +143,7 @@ pub fn write_table(
     rows: usize,
     order: Option<&[i32]>,
     group: usize,
+    threads: usize,
 ) -> Result<()> {
     let is_outside = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= rows);
     if order.is_some_and(|order| order.len() != rows || order.iter().any(is_outside)) {
@@ -161,8 +163,14 @@ pub fn write_table(
     let mut row_groups = Vec::new();
     for (number, first) in (0..rows).step_by(group).enumerate() {
         let (mut chunks, mut bytes) = (Vec::new(), 0);
-        for ((column, leaf), bounds) in columns.iter().zip(&template.leaves).zip(&bounds) {
-            let chunk = encode_chunk(column, order, &bounds[number], &bounds[number + 1], leaf)?;
+        let encode = |column: usize| {
+            let (begin, end) = (&bounds[column][number], &bounds[column][number + 1]);
+            encode_chunk(&columns[column], order, begin, end, &template.leaves[column])
+        };
+        // those of one thread are not all in memory
+        let mut encoded = encode_in_threads(columns.len(), threads, encode).into_iter();
+        for (column, leaf) in template.leaves.iter().enumerate() {
+            let chunk = encoded.next().unwrap_or_else(|| encode(column))?;
             out.write_all(&chunk.data)?;
             chunks.push(describe_chunk(&chunk, leaf, at));
             at += chunk.data.len();
@@ -182,6 +190,38 @@ pub fn write_table(
     out.write_all(MAGIC)?;
     out.flush()?; // dropping it would ignore errors
     Ok(())
+}
+
+/// The chunks of so many columns, by several threads that each encode the next one; none with one thread.
+fn encode_in_threads(
+    columns: usize,
+    threads: usize,
+    encode: impl Fn(usize) -> Result<Chunk> + Sync,
+) -> Vec<Result<Chunk>> {
+    if threads < 2 {
+        return Vec::new();
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut encoded = Vec::new();
+        loop {
+            let column = next.fetch_add(1, Ordering::Relaxed);
+            if column >= columns {
+                return encoded;
+            }
+            encoded.push((column, encode(column)));
+        }
+    };
+    let mut encoded = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut encoded = work();
+        for other in others {
+            encoded.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        encoded
+    });
+    encoded.sort_unstable_by_key(|&(column, _)| column);
+    encoded.into_iter().map(|(_, chunk)| chunk).collect()
 }
 
 /// Where a row group begins in a column.

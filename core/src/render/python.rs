@@ -81,6 +81,7 @@ fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
 
 /// Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 fn write_parquet(
     py: Python<'_>,
     path: PathBuf,
@@ -89,11 +90,12 @@ fn write_parquet(
     rows: usize,
     order: Option<PyReadonlyArray1<'_, i32>>,
     row_group: usize,
+    threads: usize,
 ) -> PyResult<()> {
     let columns: Vec<Column> = columns.iter().map(make_column).collect::<PyResult<_>>()?;
     let order = order.as_ref().map(|order| order.as_slice()).transpose()?;
     let file = File::create(path)?;
-    py.detach(|| write_table(file, template, &columns, rows, order, row_group))
+    py.detach(|| write_table(file, template, &columns, rows, order, row_group, threads))
         .map_err(|error| match error {
             Error::Io(error) => error.into(),
             Error::Invalid(reason) => PyValueError::new_err(reason),

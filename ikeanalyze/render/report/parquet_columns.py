@@ -38,6 +38,8 @@ _LAYOUTS: Final = {
     "exchanges": schema.EXCHANGES,
     "handshakes": schema.HANDSHAKES,
 }
+#: Threads that encode a table: of the one that is written last, and not while the analysis continues.
+_THREADS: Final = {"handshakes": 2}
 #: Types of arrays that the core writes.
 _TYPES: Final = (np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int32, np.int64, np.float64)
 #: Values, which of them are known (None: all), the texts that the values are places in with their ends, and the
@@ -67,7 +69,7 @@ def make_column_writer(name: str, columns: TableColumns) -> Callable[[Path, int]
 
     def write(path: Path, row_group: int) -> None:
         core.compiled.write_parquet(
-            str(path), _make_template(name), converted, columns.height, columns.order, row_group
+            str(path), _make_template(name), converted, columns.height, columns.order, row_group, _THREADS.get(name, 1)
         )
 
     return write
