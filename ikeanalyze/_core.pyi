@@ -224,6 +224,7 @@ class ParquetTable:
             ]
         ],
         order: Int32Array | None,
+        threads: int,
     ) -> None:
         """Write some columns, each with its name and its leaves in the schema.
 
@@ -235,7 +236,7 @@ class ParquetTable:
         definition and repetition levels.
 
         `order` is the row of the columns that each row of the table is, except of columns in lists, whose rows are
-        those of the table; None: all are.
+        those of the table; None: all are. `threads`: how many encode the columns.
 
         Raises:
             ValueError: the columns differ in length, or are not those of the schema, or `order` has other rows.
@@ -249,6 +250,17 @@ class ParquetTable:
             ValueError: it lacks columns, or is complete.
             OSError: the file cannot be written.
         """
+
+def repeat_levels(
+    definition: UInt8Array, repetition: UInt8Array, has_values: bool, place: Int64Array
+) -> tuple[UInt8Array, UInt8Array, UInt32Array]:
+    """Repeat the levels of lists, of which each row has that at its place; `has_values`: the leaf has some.
+
+    Returns the definition and repetition levels of all rows, and which of the values of the leaf each value is.
+
+    Raises:
+        ValueError: a place is outside of the lists, or the levels are not those of lists.
+    """
 
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
@@ -278,6 +290,20 @@ def find_first_rows(handshake: Int32Array, count: int) -> Int64Array:
 
     Raises:
         ValueError: a datagram is of no handshake.
+    """
+
+def infer_capture_sides(handshake: Int32Array, from_initiator: BoolArray, ttl: UInt8Array, count: int) -> UInt8Array:
+    """The side on which each of so many handshakes was captured, by the TTLs (see `capture_point`). (handshakes,)
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of no handshake.
+    """
+
+def find_responders_on_port(association: SaAssociation, source_port: UInt16Array, port: int, count: int) -> BoolArray:
+    """Whether the responder of each of so many handshakes sent something from this port. (handshakes,)
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of no handshake.
     """
 
 def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count: int) -> dict[str, Any]:

@@ -113,6 +113,48 @@ impl Summary {
     }
 }
 
+/// Initial times to live of common systems (capture_point.py).
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+/// Sides of a capture (capture_point.py).
+const INITIATOR: u8 = 0;
+const RESPONDER: u8 = 1;
+const UNKNOWN_VANTAGE: u8 = 2;
+
+/// The side of the path on which each of `count` handshakes was captured, by the times to live. None: a datagram belongs
+/// to none of them.
+pub fn infer_capture_sides(handshake: &[i32], from_initiator: &[bool], ttl: &[u8], count: usize) -> Option<Vec<u8>> {
+    // bits: the responder sent datagrams with a reduced TTL, and with an initial one; the same of the initiator
+    let mut cases = vec![0_u8; count];
+    for ((&handshake, &from_initiator), ttl) in handshake.iter().zip(from_initiator).zip(ttl) {
+        let place = usize::from(from_initiator) << 1 | usize::from(INITIAL_TTLS.contains(ttl));
+        *cases.get_mut(usize::try_from(handshake).ok()?)? |= 1 << place;
+    }
+    for case in &mut cases {
+        *case = match *case {
+            0b1001 => INITIATOR,
+            0b0110 => RESPONDER,
+            _ => UNKNOWN_VANTAGE,
+        };
+    }
+    Some(cases)
+}
+
+/// Whether the responder of each of `count` handshakes sent something from a port. None: a datagram belongs to none of
+/// them.
+pub fn find_responders_on_port(
+    handshake: &[i32],
+    from_initiator: &[bool],
+    source_port: &[u16],
+    port: u16,
+    count: usize,
+) -> Option<Vec<bool>> {
+    let mut found = vec![false; count];
+    for ((&handshake, &from_initiator), &source_port) in handshake.iter().zip(from_initiator).zip(source_port) {
+        *found.get_mut(usize::try_from(handshake).ok()?)? |= source_port == port && !from_initiator;
+    }
+    Some(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{summarise, Datagrams, Summary};

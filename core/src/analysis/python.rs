@@ -28,6 +28,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
     module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(find_first_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(infer_capture_sides, module)?)?;
+    module.add_function(wrap_pyfunction!(find_responders_on_port, module)?)?;
     module.add_function(wrap_pyfunction!(summarise_datagrams, module)?)
 }
 
@@ -562,6 +564,40 @@ fn summarise_datagrams<'py>(
     result.set_item("spi_r", array(py, summary.spi_r))?;
     result.set_item("one_sided", array(py, summary.one_sided))?;
     Ok(result)
+}
+
+/// The side of the path on which each handshake was captured, by the times to live.
+#[pyfunction]
+fn infer_capture_sides<'py>(
+    py: Python<'py>,
+    handshake: PyReadonlyArray1<'py, i32>,
+    from_initiator: PyReadonlyArray1<'py, bool>,
+    ttl: PyReadonlyArray1<'py, u8>,
+    count: usize,
+) -> PyResult<Array<'py, u8>> {
+    check_lengths(handshake.len(), &[from_initiator.len(), ttl.len()])?;
+    let (handshake, from_initiator, ttl) = (handshake.as_slice()?, from_initiator.as_slice()?, ttl.as_slice()?);
+    let sides = py.detach(|| handshakes::infer_capture_sides(handshake, from_initiator, ttl, count));
+    Ok(array(py, sides.ok_or_else(of_no_handshake)?))
+}
+
+/// Whether the responder of each handshake sent something from a port.
+#[pyfunction]
+fn find_responders_on_port<'py>(
+    py: Python<'py>,
+    association: &Bound<'py, PyAny>,
+    source_port: PyReadonlyArray1<'py, u16>,
+    port: u16,
+    count: usize,
+) -> PyResult<Array<'py, bool>> {
+    let columns = Columns(association);
+    let (handshake, from_initiator) = (columns.get("handshake")?, columns.get("from_initiator")?);
+    let (handshake, from_initiator): (PyReadonlyArray1<i32>, PyReadonlyArray1<bool>) = (handshake, from_initiator);
+    check_lengths(handshake.len(), &[from_initiator.len(), source_port.len()])?;
+    let (handshake, from_initiator) = (handshake.as_slice()?, from_initiator.as_slice()?);
+    let source_port = source_port.as_slice()?;
+    let found = py.detach(|| handshakes::find_responders_on_port(handshake, from_initiator, source_port, port, count));
+    Ok(array(py, found.ok_or_else(of_no_handshake)?))
 }
 
 /// Columns of `MessageColumns`, and whether each message sets up its IKE SA.

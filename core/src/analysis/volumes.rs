@@ -35,10 +35,26 @@ impl Volume {
         }
     }
 
-    fn add(&mut self, handshake: usize, messages: &Messages, row: usize) {
-        self.messages[handshake] += 1;
-        self.frames[handshake] = self.frames[handshake].wrapping_add(messages.frames[row]);
-        self.bytes[handshake] += messages.bytes[row];
+    fn add(&mut self, handshake: usize, sum: &Sum) {
+        self.messages[handshake] += sum.messages;
+        self.frames[handshake] = self.frames[handshake].wrapping_add(sum.frames);
+        self.bytes[handshake] += sum.bytes;
+    }
+}
+
+/// Messages, frames and bytes of messages that follow one another.
+#[derive(Default)]
+struct Sum {
+    messages: u32,
+    frames: u32,
+    bytes: i64,
+}
+
+impl Sum {
+    fn add(&mut self, messages: &Messages, row: usize) {
+        self.messages += 1;
+        self.frames = self.frames.wrapping_add(messages.frames[row]);
+        self.bytes += messages.bytes[row];
     }
 }
 
@@ -64,22 +80,37 @@ pub fn sum_volumes(messages: &Messages, count: usize) -> Option<Volumes> {
         fragments: vec![0; count],
         ip_fragments: vec![0; count],
     };
-    for (row, &handshake) in messages.handshake.iter().enumerate() {
-        let handshake = usize::try_from(handshake).ok().filter(|&handshake| handshake < count)?;
-        let set_up = messages.set_up[row];
-        let side = usize::from(messages.from_initiator[row]);
-        sums.by_side[usize::from(!set_up)][side].add(handshake, messages, row);
-        if !set_up {
-            continue;
+    let mut begin = 0;
+    for own in messages.handshake.chunk_by(|first, second| first == second) {
+        let handshake = usize::try_from(own[0]).ok().filter(|&handshake| handshake < count)?;
+        // in registers, and then in the columns
+        let (mut by_side, mut retransmitted) = (<[[Sum; 2]; 2]>::default(), Sum::default());
+        let (mut needed_bytes, mut fragmented, mut fragments, mut ip_fragments) = (0, 0, 0_u32, 0_u32);
+        for row in begin..begin + own.len() {
+            let set_up = messages.set_up[row];
+            by_side[usize::from(!set_up)][usize::from(messages.from_initiator[row])].add(messages, row);
+            if !set_up {
+                continue;
+            }
+            if messages.transmission[row] > 1 {
+                retransmitted.add(messages, row);
+            }
+            let seen = messages.fragments_seen[row];
+            needed_bytes += messages.needed_bytes[row];
+            fragmented += u32::from(seen > 0 || messages.fragments[row] > 0);
+            fragments = fragments.wrapping_add(seen);
+            ip_fragments = ip_fragments.wrapping_add(messages.ip_fragments.get(row) as u32);
         }
-        if messages.transmission[row] > 1 {
-            sums.retransmitted.add(handshake, messages, row);
+        begin += own.len();
+        for (volumes, of_sides) in sums.by_side.iter_mut().zip(&by_side) {
+            for (volume, sum) in volumes.iter_mut().zip(of_sides) {
+                volume.add(handshake, sum);
+            }
         }
-        let seen = messages.fragments_seen[row];
-        sums.needed_bytes[handshake] += messages.needed_bytes[row];
-        sums.fragmented[handshake] += u32::from(seen > 0 || messages.fragments[row] > 0);
-        sums.fragments[handshake] = sums.fragments[handshake].wrapping_add(seen);
-        let ip_fragments = messages.ip_fragments.get(row) as u32;
+        sums.retransmitted.add(handshake, &retransmitted);
+        sums.needed_bytes[handshake] += needed_bytes;
+        sums.fragmented[handshake] += fragmented;
+        sums.fragments[handshake] = sums.fragments[handshake].wrapping_add(fragments);
         sums.ip_fragments[handshake] = sums.ip_fragments[handshake].wrapping_add(ip_fragments);
     }
     Some(sums)

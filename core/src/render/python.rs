@@ -4,11 +4,12 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use numpy::{PyReadonlyArray1, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
+use super::levels;
 use super::parquet::{Column, Error, Levels, TableWriter, Texts, Values, OTHER_COLUMNS};
 
 /// The values of a column as Python has them.
@@ -104,6 +105,7 @@ impl ParquetTable {
         py: Python<'_>,
         columns: Vec<(String, Vec<ColumnArguments<'_>>)>,
         order: Option<PyReadonlyArray1<'_, i32>>,
+        threads: usize,
     ) -> PyResult<()> {
         let mut leaves = Vec::new();
         for (name, arguments) in &columns {
@@ -122,7 +124,7 @@ impl ParquetTable {
                 }
                 numbered.extend(numbers.into_iter().zip(columns));
             }
-            writer.write(&numbered, order)
+            writer.write(&numbered, order, threads)
         })
         .map_err(make_error)
     }
@@ -142,7 +144,29 @@ impl ParquetTable {
     }
 }
 
+type Array1<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// The definition and repetition levels of a leaf in each row, and which of the values of the leaf each value is.
+#[pyfunction]
+fn repeat_levels<'py>(
+    py: Python<'py>,
+    definition: PyReadonlyArray1<'py, u8>,
+    repetition: PyReadonlyArray1<'py, u8>,
+    has_values: bool,
+    place: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Array1<'py, u8>, Array1<'py, u8>, Array1<'py, u32>)> {
+    let (definition, repetition, place) = (definition.as_slice()?, repetition.as_slice()?, place.as_slice()?);
+    let rows = py.detach(|| levels::repeat_levels(definition, repetition, has_values, place));
+    let rows = rows.ok_or_else(|| PyValueError::new_err("a place is outside of the lists"))?;
+    Ok((
+        PyArray1::from_vec(py, rows.definition),
+        PyArray1::from_vec(py, rows.repetition),
+        PyArray1::from_vec(py, rows.place),
+    ))
+}
+
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<ParquetTable>()
+    module.add_class::<ParquetTable>()?;
+    module.add_function(wrap_pyfunction!(repeat_levels, module)?)
 }

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.messages.capture_facts import Rows
@@ -83,6 +84,8 @@ def infer_capture_sides(
     """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each handshake: as given, else by the TTLs. (count,)"""
     if given is not None:
         return np.full(count, INITIATOR if given == "initiator" else RESPONDER, np.uint8)
+    if core.compiled is not None:
+        return core.compiled.infer_capture_sides(handshake, from_initiator, ttl, count)
     # whether each handshake has datagrams: responder reduced TTL, responder initial TTL, the same of the initiator
     case = handshake.astype(np.int64)
     case <<= 2

@@ -45,6 +45,8 @@ _HEADER: Final = 28
 _PAYLOAD: Final = np.dtype([("next", "u1"), ("flags", "u1"), ("length", ">u2")])
 _NOTIFY: Final = int(PayloadType.NOTIFY)
 _ENCRYPTED_PAYLOADS: Final = (int(PayloadType.SK), int(PayloadType.SKF))
+#: Whether each payload type is another one.
+_IS_CLEAR: Final = ~np.isin(np.arange(256), _ENCRYPTED_PAYLOADS)
 #: A message with more payloads before an encrypted one is hostile.
 _MAX_CLEAR_PAYLOADS: Final = 16
 #: Offset of the notify type: after the IKE header, the generic header, protocol ID and SPI size (RFC 7296, 3.10).
@@ -58,7 +60,7 @@ def find_clear_messages(columns: Columns, clear: MessageBytes) -> UInt32Array:
     message that begins with a notify has none.
     """
     next_payload = columns["next_payload"]
-    rows = np.flatnonzero(~np.isin(next_payload, _ENCRYPTED_PAYLOADS))
+    rows = np.flatnonzero(_IS_CLEAR[next_payload])
     rows = rows[np.isin(columns["exchange_type"][rows], _ENCRYPTED)]
     rows = rows[columns["protocol"][rows] == int(Protocol.IKEV2)]
     if not len(rows):

@@ -31,6 +31,8 @@ from ikeanalyze.render.report.parquet_levels import Leaf, repeat_leaf, split_col
 
 #: Empty files with the schemas of the tables, as polars writes them (see `tests.render.report.parquet_schemas`).
 _SCHEMAS: Final = Path(__file__).with_name("parquet_schemas")
+#: Threads that encode a table: of the one that is written last, and not while the analysis continues.
+_THREADS: Final = {"handshakes": 2}
 _LISTS: Final = (SharedListColumn, FlatListColumn, SeriesColumn)
 #: Values, which of them are known (None: all), the texts that the values are places in with their ends, and the
 #: definition and repetition levels of values in lists.
@@ -51,6 +53,7 @@ class ColumnFile:
         """
         template = (_SCHEMAS / f"{name}.parquet").read_bytes()
         self._table = core.compiled.ParquetTable(str(path), template, rows, row_group)
+        self._threads = _THREADS.get(name, 1)
 
     def write(self, columns: TableColumns) -> None:
         """Write the columns of their layout. `columns` are unchanged.
@@ -64,7 +67,7 @@ class ColumnFile:
             if columns.order is not None and isinstance(value, _LISTS):
                 value = value.select(columns.order)
             converted.append((column, _convert_leaves(value, kind)))
-        self._table.write(converted, columns.order)
+        self._table.write(converted, columns.order, self._threads)
 
     def finish(self) -> None:
         """Complete the file, after all columns.

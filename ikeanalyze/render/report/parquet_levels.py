@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis.tables.column_types import ColumnType, ListType, StructType
 from ikeanalyze.analysis.tables.columns import Array, FlatListColumn, StructColumn, TextColumn
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array
@@ -88,6 +89,11 @@ def _split_list(elements: Any, length: Int64Array, kind: ListType, slots: _Slots
 
 def repeat_leaf(leaf: Leaf, place: Array) -> Leaf:
     """The leaf of rows that have the list at these places. (n,)"""
+    if core.compiled is not None:
+        definition, repetition, value = core.compiled.repeat_levels(
+            leaf.definition, leaf.repetition, len(leaf.place) > 0, np.ascontiguousarray(place, np.int64)
+        )
+        return Leaf(definition, repetition, leaf.values, leaf.place[value], leaf.kind)
     begin = np.flatnonzero(leaf.repetition == 0)
     levels = np.diff(np.append(begin, len(leaf.repetition)))[place]
     chosen = np.repeat(begin[place] - (np.cumsum(levels) - levels), levels) + np.arange(int(levels.sum()))

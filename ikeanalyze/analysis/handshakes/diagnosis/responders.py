@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis.handshakes.auth_methods import ChosenProposal
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
@@ -41,10 +42,19 @@ def find_responder_facts(
 
 def _find_active_responders(handshakes: HandshakeColumns, state: AnalysisState) -> Rows:
     """The responders that sent something from port 4500."""
-    sent = (state.datagrams.source_port == NAT_PORT) & ~state.association.from_initiator
-    active = np.zeros(len(handshakes), np.bool_)
-    active[state.association.handshake[sent]] = True
+    active = find_handshakes_on_port(state, NAT_PORT)
     return {"responder": sort_distinct(handshakes.ends.responder[active])}
+
+
+def find_handshakes_on_port(state: AnalysisState, port: int) -> BoolArray:
+    """The handshakes whose responder sent something from this port. (handshakes,)"""
+    association, source_port = state.association, state.datagrams.source_port
+    if core.compiled is not None:
+        return core.compiled.find_responders_on_port(association, source_port, port, association.count)
+    sent = (source_port == port) & ~association.from_initiator
+    active = np.zeros(association.count, np.bool_)
+    active[association.handshake[sent]] = True
+    return active
 
 
 def _find_accepted_proposals(handshakes: HandshakeColumns) -> Rows:
