@@ -4,11 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.equality import without_core
 from ikeanalyze import core
 from ikeanalyze.analysis.grouping import (
     RowGroups,
     argsort_stable,
     find_distinct,
+    find_distinct_bodies,
     find_group_starts,
     group_order,
     number_within_captures,
@@ -23,6 +25,24 @@ large = st.lists(st.sampled_from((0, 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15)), 
 def test_sorting_is_stable(keys):
     key = np.array(keys, np.int64)
     assert argsort_stable(key).tolist() == np.argsort(key, kind="stable").tolist()
+
+
+bodies = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 1)), max_size=30)
+
+
+@given(bodies)
+def test_bodies_are_equal_if_their_numbers_and_bytes_are(places):
+    heap = np.frombuffer(b"abcabc", np.uint8)
+    begin, end = (np.array([pick(low, high) for low, high, _ in places], np.int64) for pick in (min, max))
+    number = np.array([value for _, _, value in places], np.uint64)
+    expected = [(value, bytes(heap[min(low, high) : max(low, high)])) for low, high, value in places]
+    compiled = find_distinct_bodies(heap, begin, end, number)
+    with without_core():
+        python = find_distinct_bodies(heap, begin, end, number)
+    for first, equal in (compiled, python):
+        assert [expected[row] for row in first[equal].tolist()] == expected
+        assert len({expected[row] for row in first.tolist()}) == len(first)
+        assert first.tolist() == sorted(first.tolist())
 
 
 def same_together(values, order):

@@ -1,8 +1,8 @@
 //! Writes tables of numbers, repeated texts and lists of them as Parquet files (parquet-format, README.md and parquet.thrift).
 //!
-//! polars writes every table. This writes the large ones, whose columns it gets as arrays, so that no table is made of
-//! them; it takes a quarter of the time, because it makes dictionaries of small numbers without hashing them. Schema and
-//! metadata are those of an empty file that polars has written.
+//! polars can write them too. This gets their columns as arrays, so that no table is made of them and polars is not
+//! loaded; it takes a quarter of the time, because it makes dictionaries of small numbers without hashing them. Schema
+//! and metadata are those of an empty file that polars has written.
 //!
 //! The crate `parquet` hashes too, and its licence does not allow to distribute it with scapy: it is used by tests alone.
 

@@ -1,4 +1,4 @@
-"""Makes polars tables of columns: numbers become names, unknown values become null."""
+"""Makes polars tables of `TableColumns`: numbers become names, unknown values become null."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

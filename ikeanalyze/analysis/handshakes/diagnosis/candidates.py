@@ -118,14 +118,14 @@ def find_steps_back(state: AnalysisState) -> Int64Array:
     if (state.capture[handshake[falling + 1]] != state.capture[handshake[falling]]).all():
         return result
     order = np.lexsort((datagrams.number, state.capture[handshake]))
-    if not _steps_back(datagrams.first_ns[order], state.capture[handshake[order]]).max(initial=0) > STEP_BACK_NS:
+    if not measure_steps_back(datagrams.first_ns[order], state.capture[handshake[order]]).max(initial=0) > STEP_BACK_NS:
         return result
     order = np.lexsort((datagrams.number, handshake))
-    np.maximum.at(result, handshake[order], _steps_back(datagrams.first_ns[order], handshake[order]))
+    np.maximum.at(result, handshake[order], measure_steps_back(datagrams.first_ns[order], handshake[order]))
     return result
 
 
-def _steps_back(times: Int64Array, group: Int32Array | Int64Array) -> Int64Array:
+def measure_steps_back(times: Int64Array, group: Int32Array | Int64Array) -> Int64Array:
     """How much earlier each time is than the latest one before it in its group; groups follow one another. (n,)"""
     number = np.cumsum(find_group_starts(group)) - 1
     if not len(times) or number[-1] == 0:
