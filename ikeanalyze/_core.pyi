@@ -250,9 +250,7 @@ def infer_capture_sides(handshake: Int32Array, from_initiator: BoolArray, ttl: U
         ValueError: the columns have different lengths, or a datagram is of no handshake.
     """
 
-def find_responders_on_port(
-    association: SaAssociation, source_port: UInt16Array, port: int, count: int
-) -> BoolArray:
+def find_responders_on_port(association: SaAssociation, source_port: UInt16Array, port: int, count: int) -> BoolArray:
     """Whether the responder of each of so many handshakes sent something from this port. (handshakes,)
 
     Raises:
@@ -366,10 +364,11 @@ def measure_host_pairs(
     `end_ns`: when each exchange ended, by the order of its transmissions; `initiator` and `responder`: address codes of
     the hosts of each handshake.
 
-    Returns `following`, the row of the initiator's next exchange in the same handshake, or -1, and `continues`, whether
-    it follows at once and sets up the IKE SA, (exchanges,) each; `pair`, the number of the pair of hosts, (handshakes,);
-    `round_trip_ns`, 0: unknown, and `possibly_long`, whether the round trip may take longer than the retransmission
-    timer, (pairs,) each.
+    Returns:
+        `following`, the row of the initiator's next exchange in the same handshake, or -1, and `continues`, whether it
+        follows at once and sets up the IKE SA, (exchanges,) each; `pair`, the number of the pair of hosts,
+        (handshakes,); `round_trip_ns`, 0: unknown, and `possibly_long`, whether the round trip may take longer than the
+        retransmission timer, (pairs,) each.
 
     Raises:
         ValueError: the columns have different lengths, an exchange is of no handshake, or a message of no exchange.

@@ -189,10 +189,11 @@ def assert_round_trip(expected: pl.DataFrame, columns, directory: Path, order=No
     template = BytesIO()
     expected.clear().write_parquet(template)
     path = directory / "table.parquet"
-    core.compiled.write_parquet(str(path), template.getvalue(), columns, len(expected), order, 1000)
-    assert pl.read_parquet(path).equals(expected)
-    arrow = pq.read_table(path)
-    assert pl.from_arrow(arrow).equals(expected)
+    for threads in (1, 2):
+        core.compiled.write_parquet(str(path), template.getvalue(), columns, len(expected), order, 1000, threads)
+        assert pl.read_parquet(path).equals(expected)
+        arrow = pq.read_table(path)
+        assert pl.from_arrow(arrow).equals(expected)
 
 
 def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
@@ -209,10 +210,10 @@ def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
         ([(number, None, None, (np.ones(2, np.uint8), np.zeros(2, np.uint8)))], 2),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
-            core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, None, 10)
+            core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, None, 10, 2)
     with pytest.raises(OSError, match="No space left"):
-        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None, None)], 3, None, 10)
+        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None, None)], 3, None, 10, 1)
     with pytest.raises(OSError, match="No such file"):
         core.compiled.write_parquet(
-            str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None, None)], 3, None, 10
+            str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None, None)], 3, None, 10, 1
         )

@@ -5,10 +5,17 @@ from io import BytesIO
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ikeanalyze import core
 from ikeanalyze.render.report.parquet_levels import make_struct_levels, split_lists
 
 LINKS = pl.List(pl.Struct({"code": pl.String, "country": pl.String}))
+NESTED = pl.List(pl.Struct({"a": pl.String, "b": pl.List(pl.UInt32)}))
+NUMBERS = st.none() | st.lists(st.none() | st.integers(0, 3), max_size=3)
+ITEMS = st.none() | st.fixed_dictionaries({"a": st.none() | st.sampled_from("xyz"), "b": NUMBERS})
+LISTS = st.none() | st.lists(ITEMS, max_size=3)
 
 
 def levels(leaf):
@@ -40,6 +47,28 @@ def test_rows_share_lists():
     lists = pl.Series([["a", "b"], [], None], dtype=pl.List(pl.String))
     (leaf,) = split_lists(lists, np.array([2, 0, 0, 1]))
     assert levels(leaf) == ([0, 3, 3, 3, 3, 1], [0, 0, 1, 0, 1, 0], ["a", "b", "a", "b"])
+
+
+@pytest.mark.skipif(core.compiled is None, reason="the core is not built")
+@settings(max_examples=100, deadline=None)
+@given(st.lists(LISTS, max_size=6), st.data())
+def test_the_core_repeats_lists_as_python_does(lists, data):
+    series = pl.Series(lists, dtype=NESTED)
+    places = st.lists(st.integers(0, len(lists) - 1), max_size=20) if lists else st.just([])
+    place = np.array(data.draw(places), np.int64)
+    ours = split_lists(series, place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core, "compiled", None)
+        theirs = split_lists(series, place)
+    assert [levels(leaf) for leaf in ours] == [levels(leaf) for leaf in theirs]
+
+
+@pytest.mark.skipif(core.compiled is None, reason="the core is not built")
+def test_places_outside_of_the_lists_are_errors():
+    levels = np.zeros(2, np.uint8)
+    for place in (2, -1):
+        with pytest.raises(ValueError, match="outside"):
+            core.compiled.repeat_levels(levels, levels, True, np.array([place]))
 
 
 @pytest.mark.parametrize("lists", [[], [[]], [None], [None, []]])
