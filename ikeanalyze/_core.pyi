@@ -413,10 +413,11 @@ def measure_host_pairs(
     `end_ns`: when each exchange ended, by the order of its transmissions; `initiator` and `responder`: address codes of
     the hosts of each handshake.
 
-    Returns `following`, the row of the initiator's next exchange in the same handshake, or -1, and `continues`, whether
-    it follows at once and sets up the IKE SA, (exchanges,) each; `pair`, the number of the pair of hosts, (handshakes,);
-    `round_trip_ns`, 0: unknown, and `possibly_long`, whether the round trip may take longer than the retransmission
-    timer, (pairs,) each.
+    Returns:
+        `following`, the row of the initiator's next exchange in the same handshake, or -1, and `continues`, whether it
+        follows at once and sets up the IKE SA, (exchanges,) each; `pair`, the number of the pair of hosts,
+        (handshakes,); `round_trip_ns`, 0: unknown, and `possibly_long`, whether the round trip may take longer than the
+        retransmission timer, (pairs,) each.
 
     Raises:
         ValueError: the columns have different lengths, an exchange is of no handshake, or a message of no exchange.

@@ -5,11 +5,15 @@
 
 use _core::analysis::association::{group_by_spi, Datagrams as SpiColumns};
 use _core::analysis::duplicates::{find_candidates, Frames};
+use _core::analysis::evidence::{self, collect_evidence, find_last_times, sum_auth_exchanges};
 use _core::analysis::exchanges::{self, end_in_order, pair_exchanges, ExchangeTimes, MessageTimes};
-use _core::analysis::grouping::find_distinct;
+use _core::analysis::grouping::{find_distinct, number_pairs};
 use _core::analysis::handshakes;
+use _core::analysis::host_pairs::{self, measure_host_pairs};
 use _core::analysis::init_messages::{compare_nat_hashes, fit_form, Endpoints};
 use _core::analysis::messages::{group_messages, Column, Datagrams, Messages};
+use _core::analysis::sorting::order_times;
+use _core::analysis::timing::{self, divide_set_up_times};
 use _core::analysis::volumes::{self, sum_phases, sum_volumes};
 use fastrand::Rng;
 
@@ -51,6 +55,7 @@ fn generated_columns() {
         frames(&mut rng, rows);
         init_messages(&mut rng);
         spis(&mut rng, rows);
+        set_ups(&mut rng, rows);
         summaries(&mut rng, rows);
         datagrams(&mut rng, rows);
     }
@@ -118,12 +123,128 @@ fn summaries(rng: &mut Rng, rows: usize) {
     for &row in first.iter().flatten().filter(|&&row| row > 0) {
         assert!(!handshake[..row as usize].contains(&handshake[row as usize]));
     }
+    let ttl = column(rng, rows, choose(&[63, 64]));
+    let port = column(rng, rows, choose(&[500, 4500]));
+    let asked = columns.from_initiator;
+    let sides = handshakes::infer_capture_sides(&handshake, asked, &ttl, count);
+    let on_port = handshakes::find_responders_on_port(&handshake, asked, &port, 4500, count);
+    assert_eq!((sides.is_some(), on_port.is_some()), (all_exist, all_exist));
     for row in summary
         .iter()
         .flat_map(|summary| summary.request.iter().chain(&summary.response))
     {
         assert!(*row < rows as i64);
     }
+}
+
+/// Exchanges with any numbers and times, whether or not they fit together.
+fn set_ups(rng: &mut Rng, rows: usize) {
+    let anything = |rng: &mut Rng| match rng.u8(..8) {
+        0 => i64::MIN,
+        1 => -LATEST_NS,
+        2 => LATEST_NS,
+        _ => rng.i64(0..3_000_000_000),
+    };
+    let least = if rng.u8(..8) == 0 { -1 } else { 0 };
+    let mut handshake = column(rng, rows, |rng| rng.i32(least..HANDSHAKES as i32));
+    if rng.u8(..4) > 0 {
+        handshake.sort_unstable();
+    }
+    let all_exist = handshake.iter().all(|&number| number >= 0);
+    let protocol = column(rng, rows, choose(&[0, 0, 0, 1, 3]));
+    let exchange_type = column(rng, rows, choose(&[2, 4, 5, 32, 34, 35, 37, 38, 39, 129, 131, 145]));
+    let (message_id, attempt) = (
+        column(rng, rows, choose(&[0, 1, 2, u32::MAX])),
+        column(rng, rows, choose(&[0, 1, 2])),
+    );
+    let (asked, set_up) = (column(rng, rows, Rng::bool), column(rng, rows, Rng::bool));
+    let requests = column(rng, rows, choose(&[0, 1, 1, 2, 3]));
+    let responses = column(rng, rows, choose(&[0, 1, 1, 2, 3]));
+    let [request_ns, response_ns, end_ns, answered_ns, wait_ns] = [(); 5].map(|()| column(rng, rows, anything));
+    let undone = column(rng, HANDSHAKES, Rng::bool);
+    let of_exchanges = evidence::Exchanges {
+        handshake: &handshake,
+        protocol: &protocol,
+        exchange_type: &exchange_type,
+        message_id: &message_id,
+        attempt: &attempt,
+        initiator_asked: &asked,
+        set_up: &set_up,
+        request_messages: &requests,
+        response_messages: &responses,
+        unprotected: &column(rng, rows, Rng::bool),
+        unreceived: &column(rng, rows, Rng::bool),
+        asked_in_clear: &column(rng, rows, Rng::bool),
+    };
+    assert_eq!(collect_evidence(&of_exchanges, &undone).is_some(), all_exist);
+    let bytes = column(rng, rows, |rng| rng.i64(0..2000));
+    let types = (&handshake[..], &protocol[..], &exchange_type[..]);
+    if let Some(sums) = sum_auth_exchanges(types, (&requests, &bytes), (&responses, &bytes), HANDSHAKES) {
+        assert_eq!(sums.request_bytes, sums.response_bytes);
+    }
+    let exchange = column(rng, rows, |rng| rng.i32(-1..rows as i32 + 1));
+    find_last_times(&exchange, &end_ns, &handshake, &set_up, HANDSHAKES);
+    let (initiator, responder) = (
+        column(rng, HANDSHAKES, choose(&[1, u64::MAX])),
+        column(rng, HANDSHAKES, choose(&[1, 2])),
+    );
+    let (pairs, count) = number_pairs(initiator.iter().copied().zip(responder.iter().copied()));
+    assert!(pairs.iter().all(|&pair| (pair as usize) < count));
+    let with_ends = host_pairs::Exchanges {
+        handshake: &handshake,
+        initiator_asked: &asked,
+        set_up: &set_up,
+        request_messages: &requests,
+        response_messages: &responses,
+        request_ns: &request_ns,
+        end_ns: &end_ns,
+    };
+    let messages = host_pairs::Messages {
+        exchange: &exchange,
+        response: &column(rng, rows, Rng::bool),
+        initiator_asked: &column(rng, rows, Rng::bool),
+        transmission: &column(rng, rows, choose(&[1, 1, 1, 1, 2])),
+        first_ns: &wait_ns,
+    };
+    if let Some(measures) = measure_host_pairs(&with_ends, &messages, &initiator, &responder) {
+        assert!(measures.round_trip_ns.iter().all(|&time| time >= 0));
+        assert!(measures
+            .following
+            .iter()
+            .zip(0..)
+            .all(|(&next, row)| next == -1 || next > row));
+    }
+    let answers = timing::Exchanges {
+        handshake: &handshake,
+        set_up: &set_up,
+        initiator_asked: &asked,
+        request_messages: &requests,
+        response_messages: &responses,
+        request_ns: &request_ns,
+        response_ns: &response_ns,
+        answered_ns: &answered_ns,
+        end_ns: &end_ns,
+        wait_ns: &wait_ns,
+        response_wait_ns: if rng.bool() {
+            Column::Same(0)
+        } else {
+            Column::Rows(&response_ns)
+        },
+        uncertain: &column(rng, rows, Rng::bool),
+    };
+    let paths = timing::Handshakes {
+        complete: &column(rng, HANDSHAKES, Rng::bool),
+        initiator: &initiator,
+        responder: &responder,
+        vantage: &column(rng, HANDSHAKES, choose(&[0, 1, 2, 3])),
+        rtt_ns: &column(rng, HANDSHAKES, anything),
+    };
+    assert_eq!(divide_set_up_times(&answers, &paths).is_some(), all_exist);
+    let order = order_times(&end_ns);
+    assert!(order.windows(2).all(|pair| {
+        let [first, second] = [pair[0], pair[1]].map(|row| (end_ns[row as usize], row));
+        first < second
+    }));
 }
 
 fn spis(rng: &mut Rng, rows: usize) {

@@ -6,6 +6,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use _core::render::levels::repeat_levels;
 use _core::render::parquet::{write_table, Column, Levels, Texts, Values};
 use bytes::Bytes;
 use fastrand::Rng;
@@ -200,7 +201,7 @@ fn what_is_written_is_read() {
             rows,
             order.as_deref(),
             rng.usize(1..700),
-            rng.usize(1..3),
+            rng.usize(..3),
         )
         .expect("a file");
         let mut damaged = template.clone();
@@ -213,7 +214,7 @@ fn what_is_written_is_read() {
         } else {
             damaged.len()
         });
-        let _ = write_table(Vec::new(), &damaged, &columns, rows, None, 100, 1); // without panic
+        let _ = write_table(Vec::new(), &damaged, &columns, rows, None, 100, 2); // without panic
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
         let expect = |known: Option<&[bool]>, value: &dyn Fn(usize) -> Vec<u8>| -> Vec<Option<Vec<u8>>> {
             (0..rows)
@@ -296,7 +297,7 @@ fn lists_that_are_written_are_read() {
             rows,
             None,
             rng.usize(1..300),
-            rng.usize(1..3),
+            rng.usize(..3),
         )
         .expect("a file");
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
@@ -328,7 +329,16 @@ fn lists_that_are_written_are_read() {
                 *level = rng.u8(..6);
             }
         }
+        let places = [0, 1, rng.i64(-1..50), rng.i64(..)];
+        if let Some(rows) = repeat_levels(&definition, &repetition, rng.bool(), &places) {
+            assert_eq!(rows.definition.len(), rows.repetition.len());
+            assert_eq!(
+                rows.repetition.iter().filter(|&&level| level == 0).count(),
+                places.len()
+            );
+            assert!(rows.place.len() <= rows.definition.len());
+        }
         let wrong = [list_column(&values, &definition, &repetition)];
-        let _ = write_table(Vec::new(), &template, &wrong, rows, None, 100, 1); // without panic
+        let _ = write_table(Vec::new(), &template, &wrong, rows, None, 100, 2); // without panic
     }
 }

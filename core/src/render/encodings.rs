@@ -158,8 +158,8 @@ fn pack(out: &mut Vec<u8>, values: &[u64], width: u32) {
     out.truncate(end);
 }
 
-/// The same for at most 8 bits, and packed in groups of eight numbers, of which the last one is filled with zeros.
-fn pack_bytes(out: &mut Vec<u8>, values: &[u32], width: u32) {
+/// The same for at most 16 bits, and packed in groups of eight numbers, of which the last one is filled with zeros.
+fn pack_small(out: &mut Vec<u8>, values: &[u32], width: u32) {
     // shifts by constants take half of the time
     match width {
         1 => pack_groups::<1>(out, values),
@@ -169,28 +169,36 @@ fn pack_bytes(out: &mut Vec<u8>, values: &[u32], width: u32) {
         5 => pack_groups::<5>(out, values),
         6 => pack_groups::<6>(out, values),
         7 => pack_groups::<7>(out, values),
-        _ => pack_groups::<8>(out, values),
+        8 => pack_groups::<8>(out, values),
+        9 => pack_groups::<9>(out, values),
+        10 => pack_groups::<10>(out, values),
+        11 => pack_groups::<11>(out, values),
+        12 => pack_groups::<12>(out, values),
+        13 => pack_groups::<13>(out, values),
+        14 => pack_groups::<14>(out, values),
+        15 => pack_groups::<15>(out, values),
+        _ => pack_groups::<16>(out, values),
     }
 }
 
 fn pack_groups<const WIDTH: usize>(out: &mut Vec<u8>, values: &[u32]) {
     let pack = |group: &[u32; 8]| {
-        let mut bits = 0u64;
+        let mut bits = 0_u128;
         for (place, &value) in group.iter().enumerate() {
-            bits |= u64::from(value) << (place * WIDTH);
+            bits |= u128::from(value) << (place * WIDTH);
         }
         bits.to_le_bytes()
     };
     let mut at = out.len();
     let end = at + values.len().div_ceil(8) * WIDTH;
-    out.resize(end + 8, 0);
+    out.resize(end + 16, 0);
     let groups = values.chunks_exact(8);
     let mut last = [0; 8];
     last[..groups.remainder().len()].copy_from_slice(groups.remainder());
     for group in groups.chain([&last[..]]).take(values.len().div_ceil(8)) {
         // the bytes after those of the group are overwritten by the next one
         let group = group.try_into().unwrap_or(&last);
-        out[at..at + 8].copy_from_slice(&pack(group));
+        out[at..at + 16].copy_from_slice(&pack(group));
         at += WIDTH;
     }
     out.truncate(end);
@@ -236,8 +244,8 @@ pub fn push_hybrid(out: &mut Vec<u8>, values: &[u32], width: u32) {
         Some(_) => {
             let groups = values.len().div_ceil(8);
             push_varint(out, (groups as u64) << 1 | 1);
-            if width <= 8 {
-                return pack_bytes(out, values, width);
+            if width <= 16 {
+                return pack_small(out, values, width);
             }
             let end = out.len() + groups * width as usize;
             pack_narrow(out, values.iter().copied(), width);

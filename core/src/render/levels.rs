@@ -32,8 +32,10 @@ pub fn repeat_levels(definition: &[u8], repetition: &[u8], has_values: bool, pla
     for &place in places {
         let place = usize::try_from(place).ok()?;
         let ((begin, first), (end, last)) = (*begins.get(place)?, *begins.get(place + 1)?);
-        rows.definition.extend_from_slice(&definition[begin..end]);
-        rows.repetition.extend_from_slice(&repetition[begin..end]);
+        for level in begin..end {
+            rows.definition.push(definition[level]);
+            rows.repetition.push(repetition[level]);
+        }
         rows.place.extend(first..last);
     }
     Some(rows)

@@ -223,9 +223,11 @@ impl<W: Write> TableWriter<W> {
             for (index, &(place, _)) in columns.iter().enumerate() {
                 let leaf = &self.template.leaves[place];
                 let chunk = encoded.next().unwrap_or_else(|| encode(index))?;
-                self.out.write_all(&chunk.data)?;
+                for part in &chunk.parts {
+                    self.out.write_all(part)?;
+                }
                 let described = describe_chunk(&chunk, leaf, self.at);
-                self.at += chunk.data.len();
+                self.at += chunk.size;
                 if chunks[place].replace((described, chunk.bytes)).is_some() {
                     return Err(Error::Invalid("a column twice"));
                 }
@@ -345,7 +347,10 @@ fn find_bounds(column: &Column, leaf: &Leaf, rows: usize, group: usize) -> Resul
 
 /// A column chunk: its pages with their headers.
 struct Chunk {
-    data: Vec<u8>,
+    /// Headers and pages, one after another: copying them together would take longer than to write them.
+    parts: Vec<Vec<u8>>,
+    /// Bytes of these.
+    size: usize,
     /// Values with those that are null, and empty lists.
     values: usize,
     /// Without compression.
@@ -365,7 +370,7 @@ fn describe_chunk(chunk: &Chunk, leaf: &Leaf, at: usize) -> StructWriter {
         .i32(4, chunk.codec)
         .i64(5, chunk.values)
         .i64(6, chunk.bytes)
-        .i64(7, chunk.data.len())
+        .i64(7, chunk.size)
         .i64(9, at + chunk.data_page);
     let metadata = if chunk.data_page > 0 {
         metadata.i64(11, at)
@@ -435,7 +440,8 @@ fn encode_chunk(column: &Column, order: Option<&[i32]>, begin: &Bound, end: &Bou
     page.extend_from_slice(&pages.values);
     let values = end.level - begin.level;
     let mut chunk = Chunk {
-        data: Vec::with_capacity(page.len()),
+        parts: Vec::new(),
+        size: 0,
         values,
         bytes: 0,
         data_page: 0,
@@ -445,7 +451,7 @@ fn encode_chunk(column: &Column, order: Option<&[i32]>, begin: &Bound, end: &Bou
     if let Some((dictionary, distinct)) = pages.dictionary {
         let header = StructWriter::default().i32(1, distinct).i32(2, PLAIN);
         chunk.push_page(DICTIONARY_PAGE, 7, header, dictionary);
-        chunk.data_page = chunk.data.len();
+        chunk.data_page = chunk.size;
         chunk.encodings.push(PLAIN);
     }
     let header = StructWriter::default().i32(1, values).i32(2, pages.encoding);
@@ -464,8 +470,8 @@ impl Chunk {
         let common = StructWriter::default().i32(1, kind).i32(2, size).i32(3, data.len());
         let header = common.structure(field, header).finish();
         self.bytes += header.len() + size;
-        self.data.extend(header);
-        self.data.extend(data);
+        self.size += header.len() + data.len();
+        self.parts.extend([header, data]);
     }
 }
 
@@ -635,11 +641,18 @@ fn encode_small(values: &[u16], kind: i64) -> Pages {
     }
 }
 
-/// The lowest `size` bytes of each number.
+/// The lowest `size` bytes of each number, 4 or 8.
 fn write_plain(values: impl ExactSizeIterator<Item = i64>, size: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(values.len() * size);
-    for value in values {
-        out.extend_from_slice(&value.to_le_bytes()[..size]);
+    let mut out = vec![0; values.len() * size];
+    // copying as many bytes as a variable says would take longer than all else
+    if size == 4 {
+        for (bytes, value) in out.chunks_exact_mut(4).zip(values) {
+            bytes.copy_from_slice(&(value as u32).to_le_bytes());
+        }
+    } else {
+        for (bytes, value) in out.chunks_exact_mut(8).zip(values) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
     }
     out
 }

@@ -5,7 +5,10 @@ from io import BytesIO
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ikeanalyze import core
 from ikeanalyze.analysis.schema import convert_type
 from ikeanalyze.analysis.tables.column_types import TEXT, UINT8, UINT32, ListType, StructType
 from ikeanalyze.analysis.tables.columns import FlatListColumn, StructColumn, TextColumn, make_column
@@ -13,6 +16,10 @@ from ikeanalyze.render.report.parquet_levels import repeat_leaf, split_column
 
 TEXTS = ListType(TEXT)
 LINKS = ListType(StructType({"code": TEXT, "country": TEXT}))
+NESTED = ListType(StructType({"a": TEXT, "b": ListType(UINT32)}))
+NUMBERS = st.none() | st.lists(st.none() | st.integers(0, 3), max_size=3)
+ITEMS = st.fixed_dictionaries({"a": st.none() | st.sampled_from("xyz"), "b": NUMBERS})
+LISTS = st.none() | st.lists(ITEMS, max_size=3)
 
 
 def split(lists, kind):
@@ -50,6 +57,28 @@ def test_rows_share_lists():
         [0, 0, 1, 0, 1, 0],
         ["a", "b", "a", "b"],
     )
+
+
+@pytest.mark.skipif(core.compiled is None, reason="the core is not built")
+@settings(max_examples=100, deadline=None)
+@given(st.lists(LISTS, max_size=6), st.data())
+def test_the_core_repeats_lists_as_python_does(lists, data):
+    places = st.lists(st.integers(0, len(lists) - 1), max_size=20) if lists else st.just([])
+    place = np.array(data.draw(places), np.int64)
+    for leaf in split(lists, NESTED):
+        ours = repeat_leaf(leaf, place)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(core, "compiled", None)
+            theirs = repeat_leaf(leaf, place)
+        assert levels(ours) == levels(theirs)
+
+
+@pytest.mark.skipif(core.compiled is None, reason="the core is not built")
+def test_places_outside_of_the_lists_are_errors():
+    levels = np.zeros(2, np.uint8)
+    for place in (2, -1):
+        with pytest.raises(ValueError, match="outside"):
+            core.compiled.repeat_levels(levels, levels, True, np.array([place]))
 
 
 @pytest.mark.parametrize("lists", [[], [[]], [None], [None, []]])
