@@ -81,9 +81,13 @@ class ColumnFile:
 def _convert_leaves(value: Any, kind: ColumnType) -> list[_CoreColumn]:
     """The leaves of a column, as Parquet stores it (see `parquet_levels`)."""
     if isinstance(value, (SharedListColumn, SeriesColumn)):
-        lists = value.lists if isinstance(value, SharedListColumn) else value.values.to_list()
-        leaves = split_column(make_column(lists, kind), kind)
-        return [_convert_leaf(repeat_leaf(leaf, value.place)) for leaf in leaves]
+        if isinstance(value, SharedListColumn):
+            distinct = make_column(value.lists, kind)
+        else:
+            from ikeanalyze.analysis.tables.polars_columns import flatten_series  # polars has made it
+
+            distinct = flatten_series(value.values, kind)
+        return [_convert_leaf(repeat_leaf(leaf, value.place)) for leaf in split_column(distinct, kind)]
     if isinstance(value, FlatListColumn):
         return [_convert_leaf(leaf) for leaf in split_column(value, kind)]
     column = _convert(value, kind)
