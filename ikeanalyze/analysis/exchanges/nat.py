@@ -7,7 +7,6 @@ encapsulation by a false hash, which its peer cannot distinguish from a NAT eith
 the responder chose, and puts the hash of the receiver first.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -93,6 +92,8 @@ class NatClaims:
 
 def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
     """SHA-1 of the first bytes of each row. (n, 20)"""
+    import hashlib  # here, because it loads OpenSSL, and the compiled core hashes without it
+
     result = np.empty((len(messages), _SIZE), np.uint8)
     sha1 = hashlib.sha1  # prescribed by the protocol; not used for security here
     for used in sort_distinct(size).tolist():
@@ -119,7 +120,9 @@ def read_phase1_nat(
     rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & FLAG_ENCRYPTED == 0))
     if not len(rows):
         return differs[0], differs[1]
-    from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
+    import hashlib  # here, because few captures have IKEv1
+
+    from ikeanalyze.wire.ikev1.message import parse_phase1_message
 
     sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
