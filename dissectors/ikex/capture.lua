@@ -19,13 +19,14 @@ local slots = require("ikex.slots")
 local Capture = {}
 Capture.__index = Capture
 
-local sub = string.sub
+local byte, sub = string.byte, string.sub
 local NONE = {}
+local USUAL_IP = PacketQueue.USUAL_IP
 local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME, Datagram.SIZE,
     Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
 
-local process_record
+local add_usual, process_record
 
 --- An empty capture; `keyring`: all key sets; `has_window`: rows are drawn while it grows (module `liveness`).
 function Capture.new(keyring, has_window)
@@ -50,6 +51,9 @@ function Capture.new(keyring, has_window)
     self.process_record = function(record)
         process_record(self, record)
     end
+    self.add_usual = function(index, at)
+        return add_usual(self, index, at)
+    end
     return self
 end
 
@@ -67,10 +71,10 @@ local function add_to_frame(self, number, datagram)
 end
 
 -- Note that a message used the port of UDP encapsulation.
-local function note_port(self, slot, parsed)
-    if parsed.source_port == NAT_PORT or parsed.destination_port == NAT_PORT then
+local function note_port(self, slot, source_port, destination_port)
+    if source_port == NAT_PORT or destination_port == NAT_PORT then
         slot.on_4500 = true
-        if parsed.source_port == NAT_PORT and not slot.from_initiator then
+        if source_port == NAT_PORT and not slot.from_initiator then
             self.responders_on_4500[slot.pair.sa.responder] = true
         end
     end
@@ -92,7 +96,7 @@ local function add_datagram(self, datagram, parsed)
     end
     local sa = self.association:associate(parsed)
     self.conversation:add(sa, datagram, parsed)
-    note_port(self, datagram[SLOT], parsed)
+    note_port(self, datagram[SLOT], parsed.source_port, parsed.destination_port)
     add_to_frame(self, number, datagram)
     if parsed.several_frames then
         for _, other in ipairs(datagram.numbers) do
@@ -206,11 +210,52 @@ function process_record(self, record)
     parse_record(self, record, datagram, false)
 end
 
+-- Add an encrypted message of IKEv2 that `PacketQueue` has recognised, with the index `n` in the queue and the position
+-- `at` in its bytes: the same as `process_record`, in a fifth of the time. Returns false, and changes nothing, if the
+-- message is of an unknown IKE SA, belongs to IKE_SA_INIT, or has been captured before.
+function add_usual(self, n, at)
+    local queue = self.queue
+    local raw, digest = queue.raws[n], queue.tails[n]
+    local spis = sub(raw, at, at + 15)
+    local sa = self.association.by_spis[spis]
+    local following, _, exchange, flags, i1, i2, i3, i4, l1, l2, l3, l4, _, _, _, _, n1, n2, t1, t2 =
+        byte(raw, at + 16, at + 35)
+    if not sa or message.INITS[exchange] then
+        return false
+    end
+    local fragment, total = 0, 0
+    if following == message.SKF then
+        fragment, total = n1 * 256 + n2, t1 * 256 + t2
+        if fragment == 0 or fragment > total then
+            return false
+        end
+    end
+    local high, low, _, _, ttl = byte(raw, USUAL_IP + 4, USUAL_IP + 8)
+    local number, ports = queue.numbers[n], queue.ports[n]
+    local datagram = Datagram.new_encrypted(
+        number, PacketQueue.microseconds(queue.times[n]), queue.sizes[n], ttl, high * 256 + low,
+        ((l1 * 256 + l2) * 256 + l3) * 256 + l4, fragment, total, digest
+    )
+    local from_initiator, response = flags % 16 >= 8, flags % 64 >= 32
+    if not self.duplicates:add_new(datagram, digest, response, raw, USUAL_IP + 12) then
+        return false
+    end
+    local destination_port = ports % 65536
+    local source_port = (ports - destination_port) / 65536
+    self.conversation:add_encrypted(
+        sa, datagram, spis, exchange, ((i1 * 256 + i2) * 256 + i3) * 256 + i4, from_initiator, response,
+        from_initiator and source_port or destination_port
+    )
+    note_port(self, datagram[SLOT], source_port, destination_port)
+    add_to_frame(self, number, datagram)
+    return true
+end
+
 --- Process the queued packets.
 function Capture:process_queue()
     if self.queue.count > 0 then
         self.finished = false
-        self.queue:process(self.process_record)
+        self.queue:process(self.process_record, self.add_usual)
     end
 end
 

@@ -18,6 +18,8 @@ local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behin
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
+--- Position of the IP header of usual messages, of which START bytes from the message's first one on are kept.
+PacketQueue.USUAL_IP = USUAL_IP
 
 --- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys.
 function PacketQueue.new(keep_all)
@@ -93,8 +95,8 @@ function PacketQueue:see_time(time)
     end
 end
 
--- The position of an encrypted message in a frame with UDP in IPv4 in Ethernet, which most are, and of its last byte;
--- nil if the frame must be examined. `start`: the first bytes of the frame.
+-- The position of an encrypted message of IKEv2 in a frame with UDP in IPv4 in Ethernet, which most are, and of its last
+-- byte, where the datagram ends; nil if the frame must be examined. `start`: the first bytes of the frame.
 local function find_usual_message(start, source_port, destination_port)
     local usual, marked = packet.is_usual(start, source_port, destination_port)
     local at
@@ -108,11 +110,16 @@ local function find_usual_message(start, source_port, destination_port)
     if not at then
         return nil
     end
-    local following, _, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
-    if following ~= SK and following ~= SKF then
+    local following, version, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
+    if (following ~= SK and following ~= SKF) or version < 32 or version >= 48 then
         return nil
     end
-    return at, at - 1 + ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+    local last = at - 1 + ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+    local high, low = byte(start, USUAL_UDP + 4, USUAL_UDP + 5)
+    if high * 256 + low ~= last - USUAL_UDP + 1 then
+        return nil
+    end
+    return at, last
 end
 
 --- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes. Of most encrypted messages, only
@@ -238,8 +245,9 @@ local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
     local source_port, destination_port = floor(ports / 65536), ports % 65536
     local udp, ip, version, fragmented
-    if self.usual[n] then
-        process_datagram(self, n, self.usual[n], USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
+    local usual = self.usual[n]
+    if usual then
+        process_datagram(self, n, usual, USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
         return
     elseif ports > 0 then
         udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
@@ -266,8 +274,10 @@ end
 -- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
 -- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments;
 -- `segments`: its TCP segments except the last.
-function PacketQueue:process(callback)
-    local count, order, times = self.count, nil, self.times
+-- `add_usual`: called before with the index of a message that `find_usual_message` found, and its position; returns
+-- whether it has added the message.
+function PacketQueue:process(callback, add_usual)
+    local count, order, times, usual = self.count, nil, self.times, self.usual
     if self.disordered then -- a capture merged of several, for example
         order = {}
         for n = 1, count do
@@ -287,7 +297,10 @@ function PacketQueue:process(callback)
         else
             self.last_processed = times[index]
         end
-        process_packet(self, index, callback)
+        local at = usual[index]
+        if not at or not add_usual(index, at) then
+            process_packet(self, index, callback)
+        end
     end
     if count > 1 then
         self:clear()
