@@ -215,16 +215,19 @@ local function show_datagram(tvb, pinfo, tree, datagram)
 end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
-    capture:process_queue()
-    local datagram, list = capture:datagrams(number)
-    if not datagram and not list then
+    local capture = capture
+    if capture.queue.count > 0 then
+        capture:process_queue()
+    end
+    local datagram = capture.by_frame[number]
+    if datagram == nil then
         return
     end
     view:begin(tree, pinfo, number, visible, visited)
     local text
-    if list then
+    if not datagram then
         local texts = {}
-        for _, each in ipairs(list) do
+        for _, each in ipairs(capture.lists[number]) do
             texts[#texts + 1] = show_datagram(tvb, pinfo, tree, each)
         end
         text = #texts > 0 and table.concat(texts, "; ")
@@ -258,8 +261,9 @@ local function dissect_again(tvb, pinfo, tree, number)
     end
 end
 
--- The ports are nil if they are not known yet.
-local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
+-- The ports are nil if they are not known yet; `at`: see `packet.find_ports`.
+local function dissect(tvb, pinfo, tree, number, source_port, destination_port, at)
+    local capture = capture
     local queue, visited = capture.queue, false
     if number > queue.latest then -- the first pass
         queue.latest = number
@@ -269,7 +273,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
             source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
         if ports[source_port] or ports[destination_port] then
-            queue:from_tvb(number, time, pinfo.len, tvb, raw, source_port, destination_port)
+            queue:from_tvb(number, time, pinfo.len, tvb, raw, source_port, destination_port, at)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
@@ -296,9 +300,9 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     show_packet(tvb, pinfo, tree, number, visible, visited)
 end
 
-local function guarded(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port)
+local function guarded(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port, at)
     garbage.count_call()
-    local ok, problem = pcall(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port)
+    local ok, problem = pcall(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port, at)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end
@@ -321,9 +325,9 @@ function ikex.dissector(tvb, pinfo, tree)
     end
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, START, START_SIZE)
-    local source_port, destination_port
+    local source_port, destination_port, at
     if whole then
-        source_port, destination_port = find_ports(start, ports)
+        source_port, destination_port, at = find_ports(start, ports)
         if source_port == false then
             if needs_last_time == nil then
                 needs_last_time = not is_read_once(pinfo)
@@ -337,7 +341,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    guarded(dissect, tvb, pinfo, tree, pinfo.number, source_port, destination_port)
+    guarded(dissect, tvb, pinfo, tree, pinfo.number, source_port, destination_port, at)
 end
 
 garbage.adjust() -- all modules have been loaded

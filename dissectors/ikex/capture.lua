@@ -13,6 +13,7 @@ local contents = require("ikex.contents")
 local glance = require("ikex.glance")
 local message = require("ikex.message")
 local outcome = require("ikex.outcome")
+local packet = require("ikex.packet")
 local paths = require("ikex.paths")
 local slots = require("ikex.slots")
 
@@ -21,7 +22,7 @@ Capture.__index = Capture
 
 local byte, sub = string.byte, string.sub
 local NONE = {}
-local USUAL_IP = PacketQueue.USUAL_IP
+local USUAL_IP = packet.USUAL_IP
 local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME, Datagram.SIZE,
     Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
@@ -210,7 +211,7 @@ function process_record(self, record)
     parse_record(self, record, datagram, false)
 end
 
--- Add an encrypted message of IKEv2 that `PacketQueue` has recognised, with the index `n` in the queue and the position
+-- Add an encrypted message of IKEv2 that the queue has recognised, with the index `n` in the queue and the position
 -- `at` in its bytes: the same as `process_record`, in a fifth of the time. Returns false, and changes nothing, if the
 -- message is of an unknown IKE SA, belongs to IKE_SA_INIT, or has been captured before.
 function add_usual(self, n, at)

@@ -13,13 +13,11 @@ local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
-local USUAL_IP, USUAL_UDP = 15, 35 -- positions of the headers in IPv4 in Ethernet
+local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
---- Position of the IP header of usual messages, of which START bytes from the message's first one on are kept.
-PacketQueue.USUAL_IP = USUAL_IP
 
 --- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys.
 function PacketQueue.new(keep_all)
@@ -44,7 +42,7 @@ end
 function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths, self.endpoints = {}, {}, {}
-    self.usual = {} -- positions of the messages that `find_usual_message` found
+    self.usual = {} -- positions of the messages of `is_usual_message`
     self.count, self.compacted, self.held = 0, 0, 0
     self.disordered = false
 end
@@ -95,44 +93,28 @@ function PacketQueue:see_time(time)
     end
 end
 
--- The position of an encrypted message of IKEv2 in a frame with UDP in IPv4 in Ethernet, which most are, and of its last
--- byte, where the datagram ends; nil if the frame must be examined. `start`: the first bytes of the frame.
-local function find_usual_message(start, source_port, destination_port)
-    local usual, marked = packet.is_usual(start, source_port, destination_port)
-    local at
-    if not usual then
-        return nil
-    elseif source_port == 4500 or destination_port == 4500 then
-        at = marked and USUAL_UDP + 12
-    elseif source_port == 500 or destination_port == 500 then
-        at = USUAL_UDP + 8
-    end
-    if not at then
-        return nil
-    end
+-- Whether the message at position `at` of a frame with `length` bytes, with UDP in IPv4 in Ethernet, is an encrypted
+-- message of IKEv2 that ends with the datagram and the frame. `start`: the first bytes of the frame.
+local function is_usual_message(start, at, length)
     local following, version, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
     if (following ~= SK and following ~= SKF) or version < 32 or version >= 48 then
-        return nil
+        return false
     end
-    local last = at - 1 + ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+    local size = length - at + 1
     local high, low = byte(start, USUAL_UDP + 4, USUAL_UDP + 5)
-    if high * 256 + low ~= last - USUAL_UDP + 1 then
-        return nil
-    end
-    return at, last
+    return l3 * 256 + l4 == size and l1 == 0 and l2 == 0 and high * 256 + low == length - USUAL_UDP + 1
 end
 
---- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes. Of most encrypted messages, only
--- the bytes that distinguish them are read.
-function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destination_port)
-    local length = tvb:len()
-    if length >= USUAL_START and not self.keep_all then
+--- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes; `at`: see `packet.find_ports`. Of
+-- most encrypted messages, only the bytes that distinguish them are read.
+function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destination_port, at)
+    local length = at and not self.keep_all and tvb:len() or 0
+    if length > USUAL_START then
         local start = read(tvb, 0, USUAL_START)
-        local at, last = find_usual_message(start, source_port, destination_port)
-        if at and last == length and last > USUAL_START then
+        if is_usual_message(start, at, length) then
             append(self, number, time, size, start, source_port * 65536 + destination_port)
             local n = self.count
-            self.usual[n], self.lengths[n], self.tails[n] = at, length, read(tvb, last - TAIL, TAIL)
+            self.usual[n], self.lengths[n], self.tails[n] = at, length, read(tvb, length - TAIL, TAIL)
             return
         end
     end
@@ -274,7 +256,7 @@ end
 -- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
 -- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments;
 -- `segments`: its TCP segments except the last.
--- `add_usual`: called before with the index of a message that `find_usual_message` found, and its position; returns
+-- `add_usual`: called before with the index of a message of `is_usual_message`, and its position; returns
 -- whether it has added the message.
 function PacketQueue:process(callback, add_usual)
     local count, order, times, usual = self.count, nil, self.times, self.usual
