@@ -241,12 +241,12 @@ end
 
 ikex.prefs_changed = read_preferences
 
--- Methods of Wireshark's objects, which are looked up once.
+-- Methods of Wireshark's objects, which are looked up once: of Tvb, and of TreeItem.
+local methods = {}
 local raw, referenced
 
 -- Whether anything of the plugin is needed for a packet: its details are shown, or a filter or column uses a field.
 local function is_needed(tree, visible)
-    referenced = referenced or tree.referenced
     return visible or referenced(tree, own_dissector) or capture.keyring.size > 0
 end
 
@@ -273,7 +273,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port, 
             source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
         if ports[source_port] or ports[destination_port] then
-            queue:from_tvb(number, time, pinfo.len, tvb, raw, source_port, destination_port, at)
+            queue:from_tvb(number, time, pinfo.len, tvb, methods, source_port, destination_port, at)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
@@ -300,8 +300,10 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port, 
     show_packet(tvb, pinfo, tree, number, visible, visited)
 end
 
+local count_call = garbage.count_call
+
 local function guarded(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port, at)
-    garbage.count_call()
+    count_call()
     local ok, problem = pcall(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port, at)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
@@ -311,7 +313,10 @@ end
 local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
 
 function ikex.dissector(tvb, pinfo, tree)
-    raw = raw or tvb.raw
+    if not raw then
+        raw, referenced = tvb.raw, tree.referenced
+        methods.raw, methods.len = raw, tvb.len
+    end
     if capture.finished then
         local number = pinfo.number
         if number <= capture.queue.latest then -- it has been dissected before

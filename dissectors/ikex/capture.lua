@@ -23,6 +23,8 @@ Capture.__index = Capture
 local byte, sub = string.byte, string.sub
 local NONE = {}
 local USUAL_IP = packet.USUAL_IP
+local INITS, SKF = message.INITS, message.SKF
+local microseconds = PacketQueue.microseconds
 local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME, Datagram.SIZE,
     Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
@@ -221,11 +223,11 @@ function add_usual(self, n, at)
     local sa = self.association.by_spis[spis]
     local following, _, exchange, flags, i1, i2, i3, i4, l1, l2, l3, l4, _, _, _, _, n1, n2, t1, t2 =
         byte(raw, at + 16, at + 35)
-    if not sa or message.INITS[exchange] then
+    if not sa or INITS[exchange] then
         return false
     end
     local fragment, total = 0, 0
-    if following == message.SKF then
+    if following == SKF then
         fragment, total = n1 * 256 + n2, t1 * 256 + t2
         if fragment == 0 or fragment > total then
             return false
@@ -234,7 +236,7 @@ function add_usual(self, n, at)
     local high, low, _, _, ttl = byte(raw, USUAL_IP + 4, USUAL_IP + 8)
     local number, ports = queue.numbers[n], queue.ports[n]
     local datagram = Datagram.new_encrypted(
-        number, PacketQueue.microseconds(queue.times[n]), queue.sizes[n], ttl, high * 256 + low,
+        number, microseconds(queue.times[n]), queue.sizes[n], ttl, high * 256 + low,
         ((l1 * 256 + l2) * 256 + l3) * 256 + l4, fragment, total, digest
     )
     local from_initiator, response = flags % 16 >= 8, flags % 64 >= 32
@@ -287,32 +289,23 @@ end
 function Capture:settle(sa)
     if self.finished then
         paths.settle(sa)
-        self.radius:settle(self.conversation, PacketQueue.microseconds(self.queue.last_time))
+        self.radius:settle(self.conversation, microseconds(self.queue.last_time))
     end
 end
 
 --- Add a frame on a port of RADIUS; `time`: s.
 function Capture:add_radius(number, time, frame, source_port, destination_port)
-    self.radius:add(number, PacketQueue.microseconds(time), frame, source_port, destination_port)
+    self.radius:add(number, microseconds(time), frame, source_port, destination_port)
 end
 
 --- The time in us until which packets that the capture lacks will not come any more.
 function Capture:final_time()
-    return self.liveness:final_time(PacketQueue.microseconds(self.queue.last_time))
+    return self.liveness:final_time(microseconds(self.queue.last_time))
 end
 
 --- Whether a packet that should follow a message is missing, and not only still to come; `time`: of the message, us.
 function Capture:is_final(time)
     return self.finished and time <= self:final_time()
-end
-
---- The datagram of a frame; if it has several, nil and their list; nil if it has none.
-function Capture:datagrams(number)
-    local datagram = self.by_frame[number]
-    if datagram == false then
-        return nil, self.lists[number]
-    end
-    return datagram
 end
 
 --- Decode and decrypt the messages of an IKE SA that have been processed so far.
@@ -329,7 +322,7 @@ end
 
 --- The summary of a handshake, see `outcome.summarize`; requires that the capture has been read to its end.
 function Capture:summary(sa)
-    local last_time = PacketQueue.microseconds(self.queue.last_time)
+    local last_time = microseconds(self.queue.last_time)
     if not sa.summary or sa.changed or sa.summary_time ~= last_time then
         if sa.readable_after_init then -- messages other than IKE_SA_INIT can be read
             self:decode(sa)

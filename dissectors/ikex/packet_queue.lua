@@ -105,10 +105,11 @@ local function is_usual_message(start, at, length)
     return l3 * 256 + l4 == size and l1 == 0 and l2 == 0 and high * 256 + low == length - USUAL_UDP + 1
 end
 
---- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes; `at`: see `packet.find_ports`. Of
--- most encrypted messages, only the bytes that distinguish them are read.
-function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destination_port, at)
-    local length = at and not self.keep_all and tvb:len() or 0
+--- Add the packet of a Tvb, see `with_ports`. `methods`: of Tvb, {raw, len}; `at`: see `packet.find_ports`. Of most
+-- encrypted messages, only the bytes that distinguish them are read.
+function PacketQueue:from_tvb(number, time, size, tvb, methods, source_port, destination_port, at)
+    local read = methods.raw
+    local length = at and not self.keep_all and methods.len(tvb) or 0
     if length > USUAL_START then
         local start = read(tvb, 0, USUAL_START)
         if is_usual_message(start, at, length) then
@@ -251,6 +252,30 @@ local function process_packet(self, n, callback)
     end
 end
 
+-- Process the packet whose turn it is.
+local function process_next(self, n, callback, add_usual)
+    local time, at = self.times[n], self.usual[n]
+    if time < self.last_processed then
+        self.late = self.late + 1
+    else
+        self.last_processed = time
+    end
+    if not at or not add_usual(n, at) then
+        process_packet(self, n, callback)
+    end
+end
+
+-- Process the only packet, which is shown while the capture is read: new arrays would take longer.
+local function process_only(self, callback, add_usual)
+    process_next(self, 1, callback, add_usual)
+    if self.usual[1] then
+        self.tails[1], self.lengths[1], self.usual[1] = nil, nil, nil
+    else -- it may be compacted, or of a TCP stream
+        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+    end
+    self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
+end
+
 --- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), frame_size,
 -- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group, segments}, which
 -- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
@@ -259,7 +284,11 @@ end
 -- `add_usual`: called before with the index of a message of `is_usual_message`, and its position; returns
 -- whether it has added the message.
 function PacketQueue:process(callback, add_usual)
-    local count, order, times, usual = self.count, nil, self.times, self.usual
+    if self.count == 1 then
+        process_only(self, callback, add_usual)
+        return
+    end
+    local count, order, times = self.count, nil, self.times
     if self.disordered then -- a capture merged of several, for example
         order = {}
         for n = 1, count do
@@ -273,22 +302,10 @@ function PacketQueue:process(callback, add_usual)
         end)
     end
     for n = 1, count do
-        local index = order and order[n] or n
-        if times[index] < self.last_processed then
-            self.late = self.late + 1
-        else
-            self.last_processed = times[index]
-        end
-        local at = usual[index]
-        if not at or not add_usual(index, at) then
-            process_packet(self, index, callback)
-        end
+        process_next(self, order and order[n] or n, callback, add_usual)
     end
-    if count > 1 then
+    if count > 0 then
         self:clear()
-    elseif count == 1 then -- a packet that is shown while the capture is read: new arrays would take longer
-        self.tails[1], self.lengths[1], self.endpoints[1], self.usual[1] = nil, nil, nil, nil
-        self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
     end
 end
 

@@ -82,7 +82,7 @@ end
 function View:begin(tree, pinfo, number, visible, visited)
     self.root = tree
     if visible ~= self.visible or visited ~= self.visited or number <= self.latest or self.has_window then
-        self.referenced = self.referenced or tree.referenced
+        self.referenced, self.add_item = tree.referenced, tree.add
         self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
         self.builds_columns = View.has_columns(pinfo)
         self.needs_exceptional_only = not visible and not self.has_window and self:needs_only(EXCEPTIONAL)
@@ -412,7 +412,7 @@ end
 
 --- Show a datagram under `tree`, after `begin`, that has neither findings nor a field that is needed.
 function View:plain_datagram(tree)
-    tree:add(self.proto)
+    self.add_item(tree, self.proto)
 end
 
 --- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset
