@@ -175,11 +175,11 @@ local function is_read_once(pinfo)
     return not has_window and not has_statistics and View.has_columns(pinfo)
 end
 
--- What the second pass of tshark needs, the same for all packets: {visible, shown}; nil before it.
-local second_pass = nil
+-- What a pass of tshark needs, the same for all of its packets: {visible, shown}; nil before it.
+local first_pass, second_pass = nil, nil
 
 function ikex.init()
-    needs_last_time, second_pass = nil, nil
+    needs_last_time, first_pass, second_pass = nil, nil, nil
     read_preferences()
     capture = Capture.new(load_keys(), has_window)
     own_dissector = own_dissector or Dissector.get("ikex")
@@ -250,12 +250,15 @@ local function is_needed(tree, visible)
     return visible or referenced(tree, own_dissector) or capture.keyring.size > 0
 end
 
+-- What is needed of a packet.
+local function find_needs(tree)
+    local visible = tree.visible
+    return { visible = visible, shown = is_needed(tree, visible) }
+end
+
 -- Dissect a packet again in tshark, which has read all packets.
 local function dissect_again(tvb, pinfo, tree, number)
-    if not second_pass then
-        local visible = tree.visible
-        second_pass = { visible = visible, shown = is_needed(tree, visible) }
-    end
+    second_pass = second_pass or find_needs(tree)
     if second_pass.shown then
         show_packet(tvb, pinfo, tree, number, second_pass.visible, true)
     end
@@ -278,6 +281,13 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port, 
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
             queue:without_ports(number, time, pinfo.len, raw(tvb))
+        end
+        if not has_window then
+            first_pass = first_pass or find_needs(tree)
+            if first_pass.shown then
+                show_packet(tvb, pinfo, tree, number, first_pass.visible, false)
+            end
+            return
         end
     else
         visited = pinfo.visited
