@@ -10,7 +10,6 @@ local Conversation = {}
 Conversation.__index = Conversation
 
 local sub = string.sub
-
 local TIME, BYTES, TTL, TOTAL, SLOT = Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.TOTAL, Datagram.SLOT
 local SENT_BY_INITIATOR, SENT_BY_RESPONDER = Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER
 local INFORMATIONAL_V1 = 5

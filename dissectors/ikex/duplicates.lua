@@ -18,8 +18,8 @@ local MAX_COMPARED = 64 -- latest transmissions of one message
 local NO_SPI = ("\0"):rep(8)
 
 function Duplicates.new()
-    -- requests: {sent, copied} by both hosts, where `copied` are copies with the same TTL; requests_by_bytes: the same by
-    -- the bytes of both addresses in IPv4
+    -- requests: {sent, copied} by both hosts, where `copied` are copies with the same TTL; requests_by_bytes: the same
+    -- by the bytes of both IPv4 addresses
     return setmetatable({ seen = {}, seen_clear = {}, requests = {}, requests_by_bytes = {} }, Duplicates)
 end
 

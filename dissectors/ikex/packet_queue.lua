@@ -280,9 +280,8 @@ end
 -- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group, segments}, which
 -- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
 -- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments;
--- `segments`: its TCP segments except the last.
--- `add_usual`: called before with the index of a message of `is_usual_message`, and its position; returns
--- whether it has added the message.
+-- `segments`: its TCP segments except the last. `add_usual`: called before with the index of a usual message (see
+-- `is_usual_message`) and its position; if it returns true, it has added the message, and `callback` is not called.
 function PacketQueue:process(callback, add_usual)
     if self.count == 1 then
         process_only(self, callback, add_usual)
