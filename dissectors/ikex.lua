@@ -175,11 +175,11 @@ local function is_read_once(pinfo)
     return not has_window and not has_statistics and View.has_columns(pinfo)
 end
 
--- What the second pass of tshark needs, the same for all packets: {visible, shown}; nil before it.
-local second_pass = nil
+-- What a pass of tshark needs, the same for all of its packets: {visible, shown}; nil before it.
+local first_pass, second_pass = nil, nil
 
 function ikex.init()
-    needs_last_time, second_pass = nil, nil
+    needs_last_time, first_pass, second_pass = nil, nil, nil
     read_preferences()
     capture = Capture.new(load_keys(), has_window)
     own_dissector = own_dissector or Dissector.get("ikex")
@@ -215,16 +215,19 @@ local function show_datagram(tvb, pinfo, tree, datagram)
 end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
-    capture:process_queue()
-    local datagram, list = capture:datagrams(number)
-    if not datagram and not list then
+    local capture = capture
+    if capture.queue.count > 0 then
+        capture:process_queue()
+    end
+    local datagram = capture.by_frame[number]
+    if datagram == nil then
         return
     end
     view:begin(tree, pinfo, number, visible, visited)
     local text
-    if list then
+    if not datagram then
         local texts = {}
-        for _, each in ipairs(list) do
+        for _, each in ipairs(capture.lists[number]) do
             texts[#texts + 1] = show_datagram(tvb, pinfo, tree, each)
         end
         text = #texts > 0 and table.concat(texts, "; ")
@@ -238,28 +241,32 @@ end
 
 ikex.prefs_changed = read_preferences
 
--- Methods of Wireshark's objects, which are looked up once.
+-- Methods of Wireshark's objects, which are looked up once: of Tvb, and of TreeItem.
+local methods = {}
 local raw, referenced
 
 -- Whether anything of the plugin is needed for a packet: its details are shown, or a filter or column uses a field.
 local function is_needed(tree, visible)
-    referenced = referenced or tree.referenced
     return visible or referenced(tree, own_dissector) or capture.keyring.size > 0
+end
+
+-- What is needed of a packet.
+local function find_needs(tree)
+    local visible = tree.visible
+    return { visible = visible, shown = is_needed(tree, visible) }
 end
 
 -- Dissect a packet again in tshark, which has read all packets.
 local function dissect_again(tvb, pinfo, tree, number)
-    if not second_pass then
-        local visible = tree.visible
-        second_pass = { visible = visible, shown = is_needed(tree, visible) }
-    end
+    second_pass = second_pass or find_needs(tree)
     if second_pass.shown then
         show_packet(tvb, pinfo, tree, number, second_pass.visible, true)
     end
 end
 
--- The ports are nil if they are not known yet.
-local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
+-- The ports are nil if they are not known yet; `at`: see `packet.find_ports`.
+local function dissect(tvb, pinfo, tree, number, source_port, destination_port, at)
+    local capture = capture
     local queue, visited = capture.queue, false
     if number > queue.latest then -- the first pass
         queue.latest = number
@@ -269,11 +276,18 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
             source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
         if ports[source_port] or ports[destination_port] then
-            queue:from_tvb(number, time, pinfo.len, tvb, raw, source_port, destination_port)
+            queue:from_tvb(number, time, pinfo.len, tvb, methods, source_port, destination_port, at)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
             queue:without_ports(number, time, pinfo.len, raw(tvb))
+        end
+        if not has_window then
+            first_pass = first_pass or find_needs(tree)
+            if first_pass.shown then
+                show_packet(tvb, pinfo, tree, number, first_pass.visible, false)
+            end
+            return
         end
     else
         visited = pinfo.visited
@@ -296,9 +310,11 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     show_packet(tvb, pinfo, tree, number, visible, visited)
 end
 
-local function guarded(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port)
-    garbage.count_call()
-    local ok, problem = pcall(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port)
+local count_call = garbage.count_call
+
+local function guarded(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port, at)
+    count_call()
+    local ok, problem = pcall(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port, at)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end
@@ -307,7 +323,10 @@ end
 local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
 
 function ikex.dissector(tvb, pinfo, tree)
-    raw = raw or tvb.raw
+    if not raw then
+        raw, referenced = tvb.raw, tree.referenced
+        methods.raw, methods.len = raw, tvb.len
+    end
     if capture.finished then
         local number = pinfo.number
         if number <= capture.queue.latest then -- it has been dissected before
@@ -321,9 +340,9 @@ function ikex.dissector(tvb, pinfo, tree)
     end
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, START, START_SIZE)
-    local source_port, destination_port
+    local source_port, destination_port, at
     if whole then
-        source_port, destination_port = find_ports(start, ports)
+        source_port, destination_port, at = find_ports(start, ports)
         if source_port == false then
             if needs_last_time == nil then
                 needs_last_time = not is_read_once(pinfo)
@@ -337,7 +356,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    guarded(dissect, tvb, pinfo, tree, pinfo.number, source_port, destination_port)
+    guarded(dissect, tvb, pinfo, tree, pinfo.number, source_port, destination_port, at)
 end
 
 garbage.adjust() -- all modules have been loaded

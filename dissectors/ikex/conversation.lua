@@ -9,6 +9,7 @@ local slots = require("ikex.slots")
 local Conversation = {}
 Conversation.__index = Conversation
 
+local sub = string.sub
 local TIME, BYTES, TTL, TOTAL, SLOT = Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.TOTAL, Datagram.SLOT
 local SENT_BY_INITIATOR, SENT_BY_RESPONDER = Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER
 local INFORMATIONAL_V1 = 5
@@ -43,6 +44,7 @@ function Conversation:new_sa(parsed)
         list = {}, -- pairs in order of their first datagrams
         bytes_initiator = 0, -- that the initiator sent so far
         bytes_responder = 0,
+        last_time = 0, -- of its latest frame, us
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     self.sas[sa.number] = sa
@@ -111,14 +113,14 @@ function Conversation.requested_pairs(pair)
     return sa.requests_responder
 end
 
-local function get_pair(sa, head, requester)
-    local key = (head.message_id * 256 + head.exchange) * 2 + (requester and 0 or 1)
+local function get_pair(sa, exchange, message_id, requester)
+    local key = (message_id * 256 + exchange) * 2 + (requester and 0 or 1)
     local pair = sa.pairs[key]
     if not pair then
         pair = {
             sa = sa,
-            exchange = head.exchange,
-            message_id = head.message_id,
+            exchange = exchange,
+            message_id = message_id,
             requested_by_initiator = requester,
             number = #sa.list + 1,
         }
@@ -165,19 +167,24 @@ local function count_bytes(sa, sender, datagram)
     local by_initiator, by_responder, bytes = sa.bytes_initiator, sa.bytes_responder, datagram[BYTES]
     if sender then
         by_initiator = by_initiator + bytes
+        sa.bytes_initiator = by_initiator
     else
         by_responder = by_responder + bytes
+        sa.bytes_responder = by_responder
     end
-    sa.bytes_initiator, sa.bytes_responder = by_initiator, by_responder
     datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = by_initiator, by_responder
 end
 
---- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
-function Conversation:add(sa, datagram, parsed)
-    local head = parsed.head
-    local sender, requester, response = find_roles(sa, parsed)
-    local pair = get_pair(sa, head, requester)
-    local slot = response and pair.response or not response and pair.request
+-- Add a datagram to its slot, and to the counts of its IKE SA. `sender`, `requester`, `response`: see `find_roles`;
+-- `port`: of the initiator; `last_time`: us, of its last frame.
+local function append(self, sa, datagram, exchange, message_id, sender, requester, response, port, last_time)
+    local pair = get_pair(sa, exchange, message_id, requester)
+    local slot
+    if response then
+        slot = pair.response
+    else
+        slot = pair.request
+    end
     if slot then
         slots.append(slot, datagram)
     else
@@ -192,12 +199,38 @@ function Conversation:add(sa, datagram, parsed)
     end
     sa.changed, sa.exchanges = true, nil
     note_hops(sa, sender, datagram[TTL])
-    local port = parsed[sender and "source_port" or "destination_port"]
     if port ~= sa.initiator_port then
         sa.other_ports = sa.other_ports or {}
         sa.other_ports[port] = true
     end
-    sa.last_time = math.max(sa.last_time or 0, parsed.several_frames and datagram.last_time or datagram[TIME])
+    if last_time > sa.last_time then
+        sa.last_time = last_time
+    end
+    count_bytes(sa, sender, datagram)
+    local path, count = sa.path, #slot
+    path.added, self.added = path.added + 1, self.added + 1
+    if count > 1 and not path.repeated and count > datagram[TOTAL] then
+        path.repeated = true
+    end
+end
+
+-- Note the SPIs of a message after IKE_SA_INIT.
+local function note_spis(sa, key, spi_r)
+    sa.latest_key = key
+    if spi_r ~= NO_SPI then
+        sa.spi_r, sa.protected = spi_r, true
+    end
+end
+
+--- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
+function Conversation:add(sa, datagram, parsed)
+    local head = parsed.head
+    local sender, requester, response = find_roles(sa, parsed)
+    append(
+        self, sa, datagram, head.exchange, head.message_id, sender, requester, response,
+        parsed[sender and "source_port" or "destination_port"],
+        parsed.several_frames and datagram.last_time or datagram[TIME]
+    )
     if parsed.init then
         if head.major == 2 and not response then
             -- the last request counts: after a REDIRECT it has another gateway and may have another SPI
@@ -212,15 +245,20 @@ function Conversation:add(sa, datagram, parsed)
             sa.spi_r = head.spi_r
         end
     elseif sa.latest_key ~= head.key then
-        sa.latest_key = head.key
-        if head.spi_r ~= NO_SPI then
-            sa.spi_r, sa.protected = head.spi_r, true
-        end
+        note_spis(sa, head.key, head.spi_r)
     end
-    count_bytes(sa, sender, datagram)
-    local path = sa.path
-    path.added, self.added = path.added + 1, self.added + 1
-    path.repeated = path.repeated or #slot > math.max(datagram[TOTAL], 1)
+end
+
+--- As `add`, for the most frequent messages: of IKEv2, encrypted, and in a frame. `spis`: of both sides; `port`: of the
+-- initiator.
+function Conversation:add_encrypted(sa, datagram, spis, exchange, message_id, from_initiator, response, port)
+    append(
+        self, sa, datagram, exchange, message_id, from_initiator, from_initiator ~= response, response, port,
+        datagram[TIME]
+    )
+    if sa.latest_key ~= spis then
+        note_spis(sa, spis, sub(spis, 9))
+    end
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.

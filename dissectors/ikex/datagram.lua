@@ -51,4 +51,11 @@ function Datagram.new(number, time, bytes, ttl, ip_id)
     }, METATABLE)
 end
 
+--- A datagram of one frame, with an encrypted message of IKEv2 that cannot be decrypted.
+function Datagram.new_encrypted(number, time, bytes, ttl, ip_id, size, fragment, total, digest)
+    return setmetatable({
+        number, time, bytes, ttl, ip_id, size, fragment, total, digest, false, 0, 0, false, true,
+    }, METATABLE)
+end
+
 return Datagram

@@ -6,18 +6,21 @@
   response if most requests between its hosts so far were there twice, and as many times as those: a mirror port;
 - within 10 s, with the same IP identification or none, and a lower TTL, which only a router makes. ]]
 local message_table = require("ikex.message_table")
+local packet = require("ikex.packet")
 
 local Duplicates = {}
 Duplicates.__index = Duplicates
 
+local sub = string.sub
 local WITHIN = 1000 -- us in which a packet crosses a machine that does not queue it
 local HELD = 10e6 -- us that a router may queue a packet
 local MAX_COMPARED = 64 -- latest transmissions of one message
 local NO_SPI = ("\0"):rep(8)
 
 function Duplicates.new()
-    -- requests: {sent, copied} by both hosts, where `copied` are copies with the same TTL
-    return setmetatable({ seen = {}, seen_clear = {}, requests = {} }, Duplicates)
+    -- requests: {sent, copied} by both hosts, where `copied` are copies with the same TTL; requests_by_bytes: the same
+    -- by the bytes of both IPv4 addresses
+    return setmetatable({ seen = {}, seen_clear = {}, requests = {}, requests_by_bytes = {} }, Duplicates)
 end
 
 local function is_request(head)
@@ -27,9 +30,8 @@ local function is_request(head)
     return head.spi_r == NO_SPI -- IKEv1 has no flag, but only the first message has no responder SPI
 end
 
--- The numbers of requests between the hosts of a message.
-local function get_requests(self, parsed)
-    local a, b = parsed.source, parsed.destination
+-- The numbers of requests between two hosts.
+local function get_requests(self, a, b)
     if b < a then
         a, b = b, a
     end
@@ -48,7 +50,7 @@ end
 
 -- How many copies of a response a mirror port makes: as many as of the requests between its hosts.
 local function count_copies(self, parsed)
-    local requests = get_requests(self, parsed)
+    local requests = get_requests(self, parsed.source, parsed.destination)
     local sent, copied = requests.sent, requests.copied
     return copied * 2 > sent and math.ceil(copied / sent) or 0
 end
@@ -95,12 +97,31 @@ local function count_request(self, datagram, parsed, original)
     if not is_request(parsed.head) then
         return
     end
-    local requests = get_requests(self, parsed)
+    local requests = get_requests(self, parsed.source, parsed.destination)
     if not original then
         requests.sent = requests.sent + 1
     elseif original.ttl == datagram.ttl and datagram.time - original.time <= WITHIN then
         requests.copied = requests.copied + 1
     end
+end
+
+--- Add a datagram of IKEv2 with an encrypted message, unless its digest, of a few bytes, has been seen before: returns
+-- whether it was added. `ip_addresses`: position in `raw` of the IPv4 addresses of its source and destination.
+function Duplicates:add_new(datagram, digest, response, raw, ip_addresses)
+    if self.seen[digest] ~= nil then
+        return false
+    end
+    self.seen[digest] = datagram
+    if not response then
+        local hosts = sub(raw, ip_addresses, ip_addresses + 7)
+        local requests = self.requests_by_bytes[hosts]
+        if not requests then
+            requests = get_requests(self, packet.addresses(raw, ip_addresses - 12, 4))
+            self.requests_by_bytes[hosts] = requests
+        end
+        requests.sent = requests.sent + 1
+    end
+    return true
 end
 
 -- Forget the datagrams that are too old to be sighted again.

@@ -3,6 +3,8 @@ local Association = require("ikex.association")
 local Datagram = require("ikex.datagram")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
+local glance = require("ikex.glance")
+local message = require("ikex.message")
 local diagnose = require("ikex.diagnosis.diagnose")
 local mlkem = require("ikex.mlkem")
 local names = require("ikex.names")
@@ -14,6 +16,7 @@ local findings = {}
 local SLOT, PLAIN = Datagram.SLOT, Datagram.PLAIN
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
+local INITS = message.INITS
 local NONE = {}
 
 local function add(list, name, text)
@@ -162,6 +165,14 @@ local function is_whole(slot)
     return true
 end
 
+-- Whether a message of IKE_SA_INIT was sent once and has no findings, before the end of the capture.
+local function is_unremarkable_init(sa, slot, datagram)
+    local pair = slot.pair
+    return INITS[pair.exchange] and slot.single and not glance.needs_contents(sa, pair) and not sa.contents
+        and (not slot.response or exchanges.is_plain(pair, false))
+        and datagram.clear and not datagram.incomplete and not datagram.ip_fragments
+end
+
 -- Whether no message of an IKE SA has findings and none was sent again, after the end of the capture.
 local function has_no_findings(capture, sa)
     for _, pair in ipairs(sa.list) do
@@ -183,6 +194,8 @@ function findings.is_unremarkable(capture, datagram)
     local sa = slot.pair.sa
     if sa.version ~= 2 then
         return false
+    elseif not capture.finished and not datagram[PLAIN] then
+        return is_unremarkable_init(sa, slot, datagram)
     elseif capture.finished then
         local known = capture.unremarkable[sa.number]
         if known == nil then
@@ -192,7 +205,7 @@ function findings.is_unremarkable(capture, datagram)
         return known
     end
     -- nothing is missing yet; IKE_SA_INIT messages that have been looked at give no findings about later ones
-    return datagram[PLAIN] and slot.single and not sa.contents and not sa.suspicious and not sa.lacks_intermediate
+    return slot.single and not sa.contents and not sa.suspicious and not sa.lacks_intermediate
         and (sa.glanced or 0) == #sa.undecoded
 end
 

@@ -5,7 +5,7 @@ local mlkem = require("ikex.mlkem")
 
 local glance = {}
 
-local byte = string.byte
+local byte, sub = string.byte, string.sub
 
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED = 17, 16438 -- notifies
@@ -52,6 +52,19 @@ local function read_proposals(data, at, last, response)
     return additional
 end
 
+-- The latest SA payload of requests and of responses, and what it has: most peers of a capture offer the same, and all
+-- of them choose the same.
+local latest_payloads, latest_results = {}, {}
+
+-- As `read_proposals`.
+local function look_at_proposals(data, first, last, response)
+    local payload, kind = sub(data, first, last), response and "response" or "request"
+    if latest_payloads[kind] ~= payload then
+        latest_payloads[kind], latest_results[kind] = payload, read_proposals(data, first, last, response)
+    end
+    return latest_results[kind]
+end
+
 -- Whether a KE payload has a finding, or may have one. Positions of its body.
 local function is_doubtful_key(data, first, last, response)
     if last < first + 3 then
@@ -85,7 +98,7 @@ local function read(data, response)
                 return false
             end
         elseif kind == message.SA then
-            local any = read_proposals(data, at + 4, finish, response)
+            local any = look_at_proposals(data, at + 4, finish, response)
             if any == nil or has_sa then
                 return false
             end

@@ -8,7 +8,9 @@ message.HEADER = 28
 message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
-local INITS = { [34] = true, [38] = true } -- exchange types whose messages are in the clear
+--- Exchange types whose messages are in the clear.
+message.INITS = { [34] = true, [38] = true }
+local INITS = message.INITS
 local MAX_CLEAR_PAYLOADS = 16 -- a message with more of them before an encrypted payload is hostile
 
 -- The SPIs of a header, which most messages of an IKE SA do not need: its `key` has both.

@@ -10,6 +10,10 @@ local byte, char, find, floor, sub = string.byte, string.char, string.find, math
 local ICMP, TCP, UDP, FRAGMENT, ESP, ICMPV6 = 1, 6, 17, 44, 50, 58
 local MAX_IP_POSITION = 64 -- of an IP header: no link layer needs more bytes before it
 local NON_ESP_MARKER = "\0\0\0\0"
+-- Positions in IPv4 in Ethernet, which most frames are: of the headers, and of the message without and behind a marker.
+local USUAL_IP, USUAL_UDP, USUAL_UNMARKED, USUAL_MARKED = 15, 35, 43, 47
+
+packet.USUAL_IP, packet.USUAL_UDP = USUAL_IP, USUAL_UDP
 
 local function u16(data, at)
     local high, low = byte(data, at, at + 1)
@@ -103,17 +107,6 @@ function packet.is_marked(frame, source_port, destination_port)
         and a * 256 + b == source_port and c * 256 + d == destination_port
 end
 
---- Whether this is UDP in unfragmented IPv4 in Ethernet, and whether a non-ESP marker follows.
-function packet.is_usual(frame, source_port, destination_port)
-    local flags, offset, _, protocol = byte(frame, 21, 24)
-    if byte(frame, 15) ~= 0x45 or protocol ~= UDP or offset ~= 0 or flags % 64 ~= 0 then
-        return false
-    end
-    local a, b, c, d, _, _, _, _, e, f, g, h = byte(frame, 35, 46)
-    local marked = h == 0 and g == 0 and f == 0 and e == 0
-    return a * 256 + b == source_port and c * 256 + d == destination_port, marked
-end
-
 --- Position (from 0) and number of the bytes of a frame for `find_ports`. It needs 38 of them, but Lua makes strings of
 -- more than 40 bytes faster: it does not look whether it has the same string already.
 packet.START, packet.START_SIZE = 12, 41
@@ -121,11 +114,13 @@ packet.START, packet.START_SIZE = 12, 41
 --- A fast test for the most frequent frames: unfragmented IPv4 in Ethernet, with or without a VLAN tag. `start`:
 -- START_SIZE bytes of the frame from START on; `ports`: those of IKE, as keys. Returns false if the frame has no IKE
 -- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a
--- port of IKE, and nil if the frame must be examined. All bytes are read in one call, which is faster than in two.
+-- port of IKE, and the position of its IKE message, nil if that must be examined. Returns nil if the frame must be
+-- examined. All bytes are read in one call, which is faster than in two.
 function packet.find_ports(start, ports)
     local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol, _, _, _, _, _, _, _, _, _, _,
         a, b, c, d, _, _, _, _, e, f, g, h = byte(start, 1, 34)
-    if kind == 0x81 and kind_low == 0 then -- a VLAN tag
+    local tagged = kind == 0x81 and kind_low == 0
+    if tagged then -- a VLAN tag
         kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol, _, _, _, _, _, _, _, _, _, _,
             a, b, c, d, _, _, _, _, e, f, g, h = byte(start, 5, 38)
     end
@@ -134,15 +129,17 @@ function packet.find_ports(start, ports)
         return nil
     end
     if protocol == UDP then
-        local on_4500 = (c == 0x11 and d == 0x94) or (a == 0x11 and b == 0x94)
-        if on_4500 and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) then
-            local on_500 = (a == 0x01 and b == 0xF4) or (c == 0x01 and d == 0xF4)
-            if not on_500 then
+        local source_port, destination_port = a * 256 + b, c * 256 + d
+        local on_4500 = source_port == 4500 or destination_port == 4500
+        local on_500 = source_port == 500 or destination_port == 500
+        if on_4500 and not on_500 then
+            if h ~= 0 or e ~= 0 or f ~= 0 or g ~= 0 then
                 return false -- ESP
             end
-        end
-        local source_port, destination_port = a * 256 + b, c * 256 + d
-        if ports[source_port] or ports[destination_port] then
+            return source_port, destination_port, not tagged and USUAL_MARKED or nil
+        elseif on_500 and not on_4500 then
+            return source_port, destination_port, not tagged and USUAL_UNMARKED or nil
+        elseif ports[source_port] or ports[destination_port] then
             return source_port, destination_port
         end
         return nil -- it may be a tunnel

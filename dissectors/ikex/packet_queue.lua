@@ -13,7 +13,7 @@ local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
-local USUAL_IP, USUAL_UDP = 15, 35 -- positions of the headers in IPv4 in Ethernet
+local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
@@ -42,7 +42,7 @@ end
 function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths, self.endpoints = {}, {}, {}
-    self.usual = {} -- positions of the messages that `find_usual_message` found
+    self.usual = {} -- positions of the messages of `is_usual_message`
     self.count, self.compacted, self.held = 0, 0, 0
     self.disordered = false
 end
@@ -93,39 +93,29 @@ function PacketQueue:see_time(time)
     end
 end
 
--- The position of an encrypted message in a frame with UDP in IPv4 in Ethernet, which most are, and of its last byte;
--- nil if the frame must be examined. `start`: the first bytes of the frame.
-local function find_usual_message(start, source_port, destination_port)
-    local usual, marked = packet.is_usual(start, source_port, destination_port)
-    local at
-    if not usual then
-        return nil
-    elseif source_port == 4500 or destination_port == 4500 then
-        at = marked and USUAL_UDP + 12
-    elseif source_port == 500 or destination_port == 500 then
-        at = USUAL_UDP + 8
+-- Whether the message at position `at` of a frame with `length` bytes, with UDP in IPv4 in Ethernet, is an encrypted
+-- message of IKEv2 that ends with the datagram and the frame. `start`: the first bytes of the frame.
+local function is_usual_message(start, at, length)
+    local following, version, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
+    if (following ~= SK and following ~= SKF) or version < 32 or version >= 48 then
+        return false
     end
-    if not at then
-        return nil
-    end
-    local following, _, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
-    if following ~= SK and following ~= SKF then
-        return nil
-    end
-    return at, at - 1 + ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+    local size = length - at + 1
+    local high, low = byte(start, USUAL_UDP + 4, USUAL_UDP + 5)
+    return l3 * 256 + l4 == size and l1 == 0 and l2 == 0 and high * 256 + low == length - USUAL_UDP + 1
 end
 
---- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes. Of most encrypted messages, only
--- the bytes that distinguish them are read.
-function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destination_port)
-    local length = tvb:len()
-    if length >= USUAL_START and not self.keep_all then
+--- Add the packet of a Tvb, see `with_ports`. `methods`: of Tvb, {raw, len}; `at`: see `packet.find_ports`. Of most
+-- encrypted messages, only the bytes that distinguish them are read.
+function PacketQueue:from_tvb(number, time, size, tvb, methods, source_port, destination_port, at)
+    local read = methods.raw
+    local length = at and not self.keep_all and methods.len(tvb) or 0
+    if length > USUAL_START then
         local start = read(tvb, 0, USUAL_START)
-        local at, last = find_usual_message(start, source_port, destination_port)
-        if at and last == length and last > USUAL_START then
+        if is_usual_message(start, at, length) then
             append(self, number, time, size, start, source_port * 65536 + destination_port)
             local n = self.count
-            self.usual[n], self.lengths[n], self.tails[n] = at, length, read(tvb, last - TAIL, TAIL)
+            self.usual[n], self.lengths[n], self.tails[n] = at, length, read(tvb, length - TAIL, TAIL)
             return
         end
     end
@@ -238,8 +228,9 @@ local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
     local source_port, destination_port = floor(ports / 65536), ports % 65536
     local udp, ip, version, fragmented
-    if self.usual[n] then
-        process_datagram(self, n, self.usual[n], USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
+    local usual = self.usual[n]
+    if usual then
+        process_datagram(self, n, usual, USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
         return
     elseif ports > 0 then
         udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
@@ -261,12 +252,41 @@ local function process_packet(self, n, callback)
     end
 end
 
+-- Process the packet whose turn it is.
+local function process_next(self, n, callback, add_usual)
+    local time, at = self.times[n], self.usual[n]
+    if time < self.last_processed then
+        self.late = self.late + 1
+    else
+        self.last_processed = time
+    end
+    if not at or not add_usual(n, at) then
+        process_packet(self, n, callback)
+    end
+end
+
+-- Process the only packet, which is shown while the capture is read: new arrays would take longer.
+local function process_only(self, callback, add_usual)
+    process_next(self, 1, callback, add_usual)
+    if self.usual[1] then
+        self.tails[1], self.lengths[1], self.usual[1] = nil, nil, nil
+    else -- it may be compacted, or of a TCP stream
+        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+    end
+    self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
+end
+
 --- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), frame_size,
 -- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group, segments}, which
 -- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
 -- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments;
--- `segments`: its TCP segments except the last.
-function PacketQueue:process(callback)
+-- `segments`: its TCP segments except the last. `add_usual`: called before with the index of a usual message (see
+-- `is_usual_message`) and its position; if it returns true, it has added the message, and `callback` is not called.
+function PacketQueue:process(callback, add_usual)
+    if self.count == 1 then
+        process_only(self, callback, add_usual)
+        return
+    end
     local count, order, times = self.count, nil, self.times
     if self.disordered then -- a capture merged of several, for example
         order = {}
@@ -281,19 +301,10 @@ function PacketQueue:process(callback)
         end)
     end
     for n = 1, count do
-        local index = order and order[n] or n
-        if times[index] < self.last_processed then
-            self.late = self.late + 1
-        else
-            self.last_processed = times[index]
-        end
-        process_packet(self, index, callback)
+        process_next(self, order and order[n] or n, callback, add_usual)
     end
-    if count > 1 then
+    if count > 0 then
         self:clear()
-    elseif count == 1 then -- a packet that is shown while the capture is read: new arrays would take longer
-        self.tails[1], self.lengths[1], self.endpoints[1], self.usual[1] = nil, nil, nil, nil
-        self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
     end
 end
 

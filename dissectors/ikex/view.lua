@@ -80,15 +80,15 @@ end
 -- Prepare for a packet: `needed` has the fields that are used, `builds_columns` whether columns are built. tshark uses
 -- the same ones in all packets of a pass; a window has a purpose of its own for each packet.
 function View:begin(tree, pinfo, number, visible, visited)
-    local same_purpose = not self.has_window and number > self.latest and visited == self.visited
     self.root = tree
-    if not same_purpose or visible ~= self.visible then
-        self.referenced = self.referenced or tree.referenced
+    if visible ~= self.visible or visited ~= self.visited or number <= self.latest or self.has_window then
+        self.referenced, self.add_item = tree.referenced, tree.add
         self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
         self.builds_columns = View.has_columns(pinfo)
         self.needs_exceptional_only = not visible and not self.has_window and self:needs_only(EXCEPTIONAL)
+        self.visible, self.visited = visible, visited
     end
-    self.latest, self.visible, self.visited = number, visible, visited
+    self.latest = number
 end
 
 -- Whether no other field than these is used.
@@ -412,7 +412,7 @@ end
 
 --- Show a datagram under `tree`, after `begin`, that has neither findings nor a field that is needed.
 function View:plain_datagram(tree)
-    tree:add(self.proto)
+    self.add_item(tree, self.proto)
 end
 
 --- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset
