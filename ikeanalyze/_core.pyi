@@ -113,7 +113,7 @@ class PcapPart:
     @property
     def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
         """The rows of the messages that can be read without keys, where each begins and ends in their bytes, and these
-        bytes.
+        bytes, with PADDING zeros.
         """
 
     @property

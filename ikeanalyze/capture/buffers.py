@@ -67,6 +67,17 @@ class MessageBytes(Mapping[int, bytes]):
         self._parts.append((datagrams, self._at + np.cumsum(size) - size, size))
         self._at = stop
 
+    def take(self, datagrams: UInt32Array, heap: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
+        """Store messages as `add`; their buffer, which belongs to nothing else, is kept if there are no others.
+
+        `heap` has PADDING bytes after the messages.
+        """
+        if len(datagrams) and self.heap is _NO_BYTES:
+            self.heap, self._at = heap, int(end.max())
+            self._parts.append((datagrams, begin, end - begin))
+        else:
+            self.add(datagrams, heap, begin, end)
+
     def entries(self) -> tuple[UInt32Array, Int64Array, Int64Array]:
         """The datagrams in ascending order, the offset of each in the heap, and its size in bytes. (n,) each"""
         if self._parts:

@@ -203,8 +203,7 @@ class FrameCollector:
         datagrams = self._append_plain({**plain.columns, "interface": 0}, plain.ipv6)
         for store, messages in ((self.messages.clear, part.clear), (self.messages.encrypted, part.encrypted)):
             rows, begin, end, heap = messages
-            if len(rows):
-                store.add(datagrams[rows], heap, begin, end)
+            store.take(datagrams[rows], heap, begin, end)
         rows, place, size, form, sender_differs, receiver_differs = part.readings
         in_file = self.messages.clear.in_file
         if self.reader is not None and in_file is not None and len(rows):

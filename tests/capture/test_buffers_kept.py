@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.formats.records import PADDING
 
 
 def datagrams(*numbers: int) -> np.ndarray:
@@ -96,4 +97,22 @@ def test_values_can_be_selected() -> None:
     add(clear, u4=b"four")
     assert dict(clear) == {3: b"three", 4: b"four", 9: b"nine"}
     clear.clear()
+    assert dict(clear) == {}
+
+
+def test_a_taken_buffer_is_kept_until_other_messages_follow() -> None:
+    clear = MessageBytes()
+    buffer = np.frombuffer(b"onetwo" + bytes(PADDING), np.uint8).copy()
+    clear.take(np.array([4, 7], np.uint32), buffer, np.array([0, 3]), np.array([3, 6]))
+    assert clear.heap is buffer
+    add(clear, u5=b"three")
+    clear.take(np.array([9], np.uint32), buffer, np.array([3]), np.array([6]))
+    assert dict(clear) == {4: b"one", 5: b"three", 7: b"two", 9: b"two"}
+    assert buffer.tobytes() == b"onetwo" + bytes(PADDING)
+
+
+def test_nothing_is_taken_of_a_buffer_without_messages() -> None:
+    clear = MessageBytes()
+    none = np.zeros(0, np.int64)
+    clear.take(np.zeros(0, np.uint32), np.zeros(PADDING, np.uint8), none, none)
     assert dict(clear) == {}

@@ -16,7 +16,8 @@ const BEYOND: usize = 4 << 10;
 const LOOK_AHEAD: usize = 8;
 /// Room for rows in comparison with the first ones of a file; memory that is not written to costs nothing.
 const RESERVE: f64 = 1.1;
-/// Zero bytes after the packets that are handed back, as Python expects them (PADDING in formats/records.py).
+/// Zero bytes after messages, and after packets that are handed back, as Python expects them (PADDING in
+/// formats/records.py).
 const PADDING: usize = 256;
 /// Number of IKEv2 in `Scan::protocol` (Protocol.IKEV2).
 const IKEV2: u8 = 0;
@@ -66,6 +67,7 @@ pub struct Stored {
     /// Where it begins and ends in the heap.
     pub begin: Vec<i64>,
     pub end: Vec<i64>,
+    /// Those that `read_file` returns end with PADDING zeros.
     pub heap: Vec<u8>,
 }
 
@@ -486,7 +488,9 @@ pub fn read_file<F: Read, O: Fn(u64) -> Option<F> + Sync>(
     });
     let progress = reading.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut whole = progress.whole;
-    whole.rest.data.resize(whole.rest.data.len() + PADDING, 0);
+    for data in [&mut whole.clear.heap, &mut whole.encrypted.heap, &mut whole.rest.data] {
+        data.resize(data.len() + PADDING, 0);
+    }
     whole
 }
 

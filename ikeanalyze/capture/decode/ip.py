@@ -78,6 +78,8 @@ class AddressBook(Struct):
         if not ipv6:
             return _to_codes
         encoded = self.encode(np.frombuffer(b"".join(ipv6), "V16"))
+        if (encoded == np.arange(FIRST_IPV6, FIRST_IPV6 + len(encoded), dtype=np.uint64)).all():
+            return _to_codes  # the codes are the same, as in the first part of a capture
 
         def translate(codes: npt.NDArray[Any]) -> UInt64Array:
             codes = _to_codes(codes)
