@@ -100,19 +100,19 @@ def test_values_can_be_selected() -> None:
     assert dict(clear) == {}
 
 
-def test_a_taken_buffer_is_kept_until_other_messages_follow() -> None:
+def test_the_buffer_of_the_first_messages_can_be_taken() -> None:
     clear = MessageBytes()
-    buffer = np.frombuffer(b"onetwo" + bytes(PADDING), np.uint8).copy()
-    clear.take(np.array([4, 7], np.uint32), buffer, np.array([0, 3]), np.array([3, 6]))
-    assert clear.heap is buffer
+    first = np.frombuffer(b"onetwo" + bytes(PADDING), np.uint8).copy()
+    clear.take(datagrams(4, 7), first, np.array([0, 3]), np.array([3, 6]))
+    assert clear.heap is first
     add(clear, u5=b"three")
-    clear.take(np.array([9], np.uint32), buffer, np.array([3]), np.array([6]))
-    assert dict(clear) == {4: b"one", 5: b"three", 7: b"two", 9: b"two"}
-    assert buffer.tobytes() == b"onetwo" + bytes(PADDING)
+    second = np.frombuffer(b"nine" * PADDING + bytes(PADDING), np.uint8).copy()
+    clear.take(datagrams(9), second, np.array([0]), np.array([4 * PADDING]))
+    assert dict(clear) == {4: b"one", 5: b"three", 7: b"two", 9: b"nine" * PADDING}
 
 
 def test_nothing_is_taken_of_a_buffer_without_messages() -> None:
     clear = MessageBytes()
     none = np.zeros(0, np.int64)
-    clear.take(np.zeros(0, np.uint32), np.zeros(PADDING, np.uint8), none, none)
+    clear.take(datagrams(), np.zeros(PADDING, np.uint8), none, none)
     assert dict(clear) == {}
