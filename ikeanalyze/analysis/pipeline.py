@@ -93,7 +93,7 @@ from ikeanalyze.io.lab_manifest import LabManifest
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
 #: Columns that the result has of a table that the caller takes: commands count handshakes.
@@ -129,6 +129,14 @@ class _PipelineRun(Struct, frozen=True):
     options: ReadOptions
     facts: CaptureFacts
     pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
+
+    def release_memory(self) -> None:
+        """Return free memory for polars, which has an allocator of its own, if it makes the tables.
+
+        Otherwise the memory is used again: numpy and the core have the same allocator.
+        """
+        if core.compiled is None or self.options.on_columns is None:
+            release_free_memory()
 
     def make_table(self, name: str, columns: TableColumns) -> "pl.DataFrame | TableColumns":
         """Make a table, unless the caller takes its columns; then those of `_KEPT` remain."""
@@ -184,7 +192,7 @@ def build_tables(
     with ThreadPoolExecutor(1) as pool:
         run = _PipelineRun(numbering, traffic, captures, options, facts, pool)
         result = _analyse_frames(run)
-        release_free_memory()  # building the tables needs the most memory
+        run.release_memory()  # building the tables needs the most memory
         sources = result.sources
         needed = select_handshake_sources(sources)
         exchanges = pool.submit(_build_exchanges_table, run, sources)
@@ -200,7 +208,7 @@ def build_tables(
             release_free_memory()
         columns = build_handshake_columns(needed)
         del needed
-        release_free_memory()
+        run.release_memory()
         _add_diagnoses(columns, suspects)
         handshakes = run.make_table("handshakes", columns)
         frames_table = make_empty_columns(layouts.FRAMES) if frames is None else frames.result()
@@ -313,7 +321,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
-    release_free_memory()  # polars has an allocator of its own
+    run.release_memory()
     suspects = _collect_facts(run, handshakes, state, answers, short)
     clear.clear()
     sources = TableSources(
@@ -555,7 +563,8 @@ def _summarise_contents(
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
-    from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, decrypt_messages
+    from ikeanalyze.analysis.decryption.capture_keys import NO_KEYS
+    from ikeanalyze.analysis.decryption.decrypt import decrypt_messages
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]

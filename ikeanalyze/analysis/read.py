@@ -35,7 +35,7 @@ from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, re
 from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
     from ikeanalyze.analysis.exchanges.init_messages import InitReader
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables.tables import AnalysisTables
@@ -171,7 +171,7 @@ class _ReadState:
             files = [files]
         if not files:
             return more
-        from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+        from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
         from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
         from ikeanalyze.keys.key_table import join_key_sets
 

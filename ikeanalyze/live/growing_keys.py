@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
 from ikeanalyze.capture.arrays import UInt64Array
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.wire.header import SPI_BYTES

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
+from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
     DecodedMessageList,
@@ -46,8 +47,6 @@ from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
-from ikeanalyze.keys.key_set import KeySet, Phase1Key
-from ikeanalyze.keys.key_table import KeySetTable
 from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
@@ -55,29 +54,6 @@ from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, Paylo
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
-
-
-class CaptureKeys(Struct, frozen=True):
-    """The keys for one capture, in the order of the key files."""
-
-    sets: Sequence[KeySet] = ()
-    phase1: Sequence[Phase1Key] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.sets or self.phase1)
-
-    def get_spis(self) -> frozenset[int] | None:
-        """Initiators' SPIs of the IKE SAs that the keys are for; None: unknown for some keys."""
-        cookies = [int.from_bytes(key.cookie_i) for key in self.phase1]
-        if isinstance(self.sets, KeySetTable):
-            return frozenset(self.sets.spi_i.tolist() + cookies)
-        spis = [keys.spi_i for keys in self.sets]
-        if None in spis:
-            return None
-        return frozenset([int.from_bytes(spi) for spi in spis if spi is not None] + cookies)
-
-
-NO_KEYS = CaptureKeys()
 
 
 class _DecryptionTask(Struct):

@@ -1,6 +1,7 @@
 """Group exchanges into handshakes: one row per IKE SA, with its outcome, proposals, authentication, NAT and times."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -94,7 +95,7 @@ class HandshakeColumns(Struct, frozen=True):
         return len(self.start_ns)
 
 
-class HandshakeSources(Struct, frozen=True):
+class HandshakeSources(Struct, frozen=True, dict=True):
     """The results of the previous steps."""
 
     state: AnalysisState
@@ -105,7 +106,7 @@ class HandshakeSources(Struct, frozen=True):
     contents: "CaptureContents | None"  # contents of decrypted messages; None: no keys were given
     facts: CaptureFacts = WHOLE_CAPTURE
 
-    @property
+    @cached_property
     def proofs(self) -> "Mapping[int, DecryptedOutcome]":
         """What the decoded messages of each handshake prove, by row."""
         return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.facts.items()}
