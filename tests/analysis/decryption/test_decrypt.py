@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import ikeanalyze
-from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, CaptureKeys
+from ikeanalyze.analysis.decryption.capture_keys import NO_KEYS, CaptureKeys
 from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
 from tests.analysis.decrypt_captures import is_what_was_encrypted, look
