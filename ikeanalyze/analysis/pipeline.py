@@ -93,8 +93,8 @@ from ikeanalyze.io.lab_manifest import LabManifest
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.keys.key_table import CaptureKeys
 
 #: Columns that the result has of a table that the caller takes: commands count handshakes.
 _KEPT: Final = {"handshakes": ("handshake", "rekeyed")}
@@ -563,9 +563,9 @@ def _summarise_contents(
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
-    from ikeanalyze.analysis.decryption.capture_keys import NO_KEYS
     from ikeanalyze.analysis.decryption.decrypt import decrypt_messages
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
+    from ikeanalyze.keys.key_table import NO_KEYS
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]
     encrypted = run.traffic.encrypted

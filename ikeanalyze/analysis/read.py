@@ -35,11 +35,11 @@ from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, re
 from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
     from ikeanalyze.analysis.exchanges.init_messages import InitReader
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
+    from ikeanalyze.keys.key_table import CaptureKeys
 
 #: Largest capture, in bytes, that is analysed together with others: larger ones gain nothing.
 SMALL_BYTES = 1 << 20
@@ -171,9 +171,8 @@ class _ReadState:
             files = [files]
         if not files:
             return more
-        from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
         from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
-        from ikeanalyze.keys.key_table import join_key_sets
+        from ikeanalyze.keys.key_table import CaptureKeys, join_key_sets
 
         sets: list[Sequence[KeySet]] = [more.sets] if more else []
         phase1: list[Phase1Key] = list(more.phase1) if more else []

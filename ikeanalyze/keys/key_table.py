@@ -1,4 +1,4 @@
-"""Key sets of a large table as one array: a `KeySet` object is made when it is asked for.
+"""The keys for a capture, and key sets of a large table as one array: a `KeySet` object is made when it is asked for.
 
 A table may have tens of thousands of key sets with the same algorithms, most of which are only passed to the compiled
 core.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from ikeanalyze.wire.header import SPI_BYTES
 
 #: Bytes at the beginning of the keys that differ in all key sets unless some have the same keys.
@@ -156,3 +156,26 @@ def _count_equal(text: npt.NDArray[np.uint8], count: int, fixed: Iterable[slice]
     for part in fixed:
         equal &= (text[:count, part] == text[0, part]).all(axis=1)
     return len(equal) if equal.all() else int(equal.argmin())
+
+
+class CaptureKeys(Struct, frozen=True):
+    """The keys for one capture, in the order of the key files."""
+
+    sets: Sequence[KeySet] = ()
+    phase1: Sequence[Phase1Key] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sets or self.phase1)
+
+    def get_spis(self) -> frozenset[int] | None:
+        """Initiators' SPIs of the IKE SAs that the keys are for; None: unknown for some keys."""
+        cookies = [int.from_bytes(key.cookie_i) for key in self.phase1]
+        if isinstance(self.sets, KeySetTable):
+            return frozenset(self.sets.spi_i.tolist() + cookies)
+        spis = [keys.spi_i for keys in self.sets]
+        if None in spis:
+            return None
+        return frozenset([int.from_bytes(spi) for spi in spis if spi is not None] + cookies)
+
+
+NO_KEYS = CaptureKeys()

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
 from ikeanalyze.capture.arrays import UInt64Array
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.key_table import CaptureKeys
 from ikeanalyze.wire.header import SPI_BYTES
 
 #: Seconds between two looks at the files.

@@ -20,7 +20,6 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
-from ikeanalyze.analysis.decryption.capture_keys import CaptureKeys
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
     DecodedMessageList,
@@ -47,6 +46,7 @@ from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
+from ikeanalyze.keys.key_table import CaptureKeys
 from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import ikeanalyze
-from ikeanalyze.analysis.decryption.capture_keys import NO_KEYS, CaptureKeys
 from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
+from ikeanalyze.keys.key_table import NO_KEYS, CaptureKeys
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
 from tests.analysis.decrypt_captures import is_what_was_encrypted, look
 from tests.analysis.encrypted_handshakes import CHILD, ENCR_AES_CTR, IDENTITIES, PSK, Sa, nameless, table
