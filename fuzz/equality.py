@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from ikeanalyze import core
 from ikeanalyze.analysis import read as analysis_read
-from ikeanalyze.analysis.exchanges.init_messages import InitReader
+from ikeanalyze.analysis.exchanges.init_messages import InitReadings
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
@@ -58,19 +58,19 @@ def in_blocks(size: int, rest: int = frames.REST_BYTES) -> Iterator[None]:
 def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int] | None = ()) -> list[str]:
     """Differences of the frames of a capture, and of everything that is counted in it."""
 
-    def read(make_reader: type[InitReader] | None = None) -> dict[str, Any]:
+    def read(make_readings: type[InitReadings] | None = None) -> dict[str, Any]:
         try:
-            return _describe(read_frames(path, ports, spis=spis, make_reader=make_reader))
+            return _describe(read_frames(path, ports, spis=spis, make_readings=make_readings))
         except CaptureError as error:
             return {"error": str(error)}
 
     first, second = both(read)
     differences = list(_compare_descriptions(first, second))
     for size in BLOCKS:
-        for make_reader in (None, InitReader):
-            with in_blocks(size, rest=frames.REST_BYTES if make_reader is None else 500):
-                found = _compare_descriptions(read(make_reader), second)
-            differences += (f"blocks of {size}, {make_reader}: {text}" for text in found)
+        for make_readings in (None, InitReadings):
+            with in_blocks(size, rest=frames.REST_BYTES if make_readings is None else 500):
+                found = _compare_descriptions(read(make_readings), second)
+            differences += (f"blocks of {size}, {make_readings}: {text}" for text in found)
     return differences
 
 
@@ -85,7 +85,7 @@ def _describe(capture: CaptureFrames) -> dict[str, Any]:
     described: dict[str, Any] = {name: getattr(capture, name) for name in CaptureFrames.__struct_fields__}
     columns = described.pop("columns")
     described.pop("addresses")
-    described.pop("reader")
+    described.pop("readings")
     errors = described.pop("icmp_errors")
     described["icmp_errors"] = {name: (column.dtype, column.tolist()) for name, column in errors.items()}
     for name in ("sender", "source", "destination"):

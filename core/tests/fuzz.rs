@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use _core::analysis::init_messages::InitForms;
 use _core::capture::copy::copy_ranges;
@@ -394,6 +395,46 @@ fn blocks_of_a_file_have_what_all_of_it_has() {
         assert_eq!(rest.len() + 256, whole.rest.data.len());
     }
     assert!(messages_read > 0);
+}
+
+#[test]
+fn a_file_that_changes_is_read_up_to_there() {
+    let (seeds, mut rng) = (seeds(), rng());
+    let meanings = Meanings::usual();
+    let forms = InitForms::default();
+    let mut stopped = 0;
+    for _ in 0..runs() {
+        let data = input(&seeds, &mut rng);
+        let plan = Plan {
+            layout: layout(&mut rng),
+            tables: Tables {
+                links: &[Link::EtherType { size: 14, at: 12 }],
+                ethertypes: &meanings.ethertypes,
+                protocols: &meanings.protocols,
+                ports: &meanings.ports,
+            },
+            encrypted: WantedSpis::All,
+            reader: rng.bool().then_some(&forms as &dyn MessageReader),
+        };
+        let (replaced, cut) = (rng.u64(..=data.len() as u64), rng.usize(..=data.len()));
+        // another file has its path from an offset on, or it becomes shorter
+        let open = |offset: u64| match data.get(..if offset < replaced { data.len() } else { cut }) {
+            Some(rest) if offset < replaced || rest.len() % 2 == 0 => rest.get(offset as usize..),
+            _ => None,
+        };
+        let limits = Limits {
+            threads: if rng.u8(..16) == 0 { 3 } else { 1 },
+            block: rng.u64(1..2000),
+            rest: rng.usize(..2000),
+        };
+        let state = State::default();
+        state.stopped.store(rng.u8(..4) == 0, Ordering::Relaxed);
+        let part = read_file(open, (0, data.len() as u64), 1, limits, &plan, &state);
+        check_part(&part, &data);
+        assert_eq!(state.position.load(Ordering::Relaxed), part.stop);
+        stopped += u64::from(part.stop < data.len() as u64);
+    }
+    assert!(stopped > 0);
 }
 
 fn check_equal(blocks: &Part, whole: &Part, data: &[u8]) {

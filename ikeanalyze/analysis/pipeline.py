@@ -25,7 +25,7 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     infer_capture_sides,
 )
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
-from ikeanalyze.analysis.exchanges.init_messages import InitReader, parse_init_messages
+from ikeanalyze.analysis.exchanges.init_messages import InitReadings, parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
     PeerAddresses,
     RadiusExchange,
@@ -382,7 +382,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     clear = traffic.clear
     clear.entries()  # sorts them before two threads read them
     hits: Mapping[int, tuple[bytes, bytes]] = {}
-    early = traffic.reader if isinstance(traffic.reader, InitReader) else None
+    early = traffic.readings if isinstance(traffic.readings, InitReadings) else None
     if (datagrams.protocol == Protocol.HIP).any():
         datagrams, association, hits = _associate_hip(datagrams, clear, grouped.translated)
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
@@ -404,7 +404,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     in_clear = select_ignored_messages(exchanges, messages, exchange_of_message, in_clear)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
     parsed = inits.result()
-    traffic.reader = None  # its memory is free then
+    traffic.readings = None  # its memory is free then
     if not _wants_contents(run):
         # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
         others = datagrams.datagram[datagrams.protocol != Protocol.IKEV2]

@@ -35,7 +35,7 @@ from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, re
 from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.exchanges.init_messages import InitReader
+    from ikeanalyze.analysis.exchanges.init_messages import InitReadings
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
@@ -197,14 +197,14 @@ class _ReadState:
         """The frames of a capture; None if it is skipped."""
         spis = keys.get_spis() if keys is not None else ()
         try:
-            make_reader = None if keys or self._options.payloads else _make_init_reader
+            make_readings = None if keys or self._options.payloads else _make_init_readings
             return read_frames(
                 path,
                 self._options.ports,
                 self._options.progress,
                 partial(_load_steps, self._options, with_keys=bool(keys)),
                 spis,
-                make_reader=make_reader,
+                make_readings=make_readings,
             )
         except CaptureError as error:
             self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: ")))
@@ -314,11 +314,11 @@ def _is_internal_error(error: BaseException) -> bool:
     return polars is not None and isinstance(error, polars.exceptions.PanicException)
 
 
-def _make_init_reader() -> "InitReader":
-    """A reader of IKE_SA_INIT messages, whose bytes are needed later only if payloads are decoded."""
-    from ikeanalyze.analysis.exchanges.init_messages import InitReader
+def _make_init_readings() -> "InitReadings":
+    """For the contents of IKE_SA_INIT messages, whose bytes are needed later only if payloads are decoded."""
+    from ikeanalyze.analysis.exchanges.init_messages import InitReadings
 
-    return InitReader()
+    return InitReadings()
 
 
 def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_keys: bool) -> None:

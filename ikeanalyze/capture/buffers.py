@@ -199,7 +199,7 @@ class FileMessages(MessageBytes):
         return os.pread(self._descriptor, size, at)
 
 
-class MessageReader(Protocol):
+class MessageReadings(Protocol):
     """Keeps what the core has read in messages, so that their bytes need not be kept in memory."""
 
     samples: list[bytes]  # a message of each form

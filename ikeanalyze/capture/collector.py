@@ -20,7 +20,7 @@ from ikeanalyze.capture.arrays import (
     rank_by_appearance,
     read_uint16_be,
 )
-from ikeanalyze.capture.buffers import Columns, FrameRows, MessageReader, MessageStore
+from ikeanalyze.capture.buffers import Columns, FrameRows, MessageReadings, MessageStore
 from ikeanalyze.capture.decode.classify import (
     HEADER_COLUMNS,
     ClassifiedMessages,
@@ -145,7 +145,7 @@ class FrameCollector:
         self.book = AddressBook()
         self.tunnels = TunnelBook()
         self.messages = messages
-        self.reader: MessageReader | None = None  # of clear messages, if `messages.clear.in_file` exists
+        self.readings: MessageReadings | None = None  # of the messages in `messages.clear.in_file`
         self.has_open_fragments = False  # later packets may belong to an IP datagram or TCP stream seen so far
         self.packets = packets
         self.bytes = self.truncated = 0
@@ -206,9 +206,9 @@ class FrameCollector:
             store.take(datagrams[rows], heap, begin, end)
         rows, place, size, form, sender_differs, receiver_differs = part.readings
         in_file = self.messages.clear.in_file
-        if self.reader is not None and in_file is not None and len(rows):
+        if self.readings is not None and in_file is not None and len(rows):
             in_file.add_existing(datagrams[rows], place, size)
-            self.reader.add(datagrams[rows], form, sender_differs, receiver_differs)
+            self.readings.add(datagrams[rows], form, sender_differs, receiver_differs)
         for batch in _split_rest(*part.rest):
             self._decode(batch)
         self.packets += part.packets
@@ -400,8 +400,8 @@ class FrameCollector:
             columns["datagram"][:] = rank[columns["datagram"]]
             self.messages.clear.renumber(rank)
             self.messages.encrypted.renumber(rank)
-            if self.reader is not None:
-                self.reader.renumber(rank)
+            if self.readings is not None:
+                self.readings.renumber(rank)
             self.incomplete = set(rank[list(self.incomplete)].tolist())
 
     def warnings(self) -> list[tuple[int | None, str]]:

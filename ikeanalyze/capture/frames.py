@@ -14,7 +14,7 @@ from ikeanalyze.capture.buffers import (
     FileMessages,
     FrameRows,
     MessageBytes,
-    MessageReader,
+    MessageReadings,
     MessageStore,
     tune_malloc,
 )
@@ -71,7 +71,7 @@ class CaptureFrames(Struct):
     interfaces: list[Interface]
     incomplete: set[int]  # datagrams with an IP fragment or TCP segment that is not in the capture
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
-    reader: MessageReader | None = None  # has read the messages in `clear.in_file`
+    readings: MessageReadings | None = None  # of the messages in `clear.in_file`
     #: Columns of `decode.icmp.ICMP_LAYOUT`: the ICMP errors that quote a datagram of IKE, in order of their packets.
     icmp_errors: Columns = field(default_factory=make_no_icmp_errors)
 
@@ -94,7 +94,7 @@ def read_frames(
     meanwhile: Meanwhile | None = None,
     spis: Collection[int] | None = (),
     storage: FrameStorage | None = None,
-    make_reader: Callable[[], MessageReader] | None = None,
+    make_readings: Callable[[], MessageReadings] | None = None,
 ) -> CaptureFrames:
     """Read a capture file, or standard input for "-".
 
@@ -105,8 +105,8 @@ def read_frames(
         meanwhile: called once when this process has read its part of a large capture and waits for the parallel reader.
         spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
         storage: keeps the frames and messages instead of the result; None: the result has them.
-        make_reader: makes what keeps the contents of clear messages that the core has read, whose bytes then remain in
-            a large file; called in another thread. None: all clear messages are kept in memory.
+        make_readings: makes what keeps the contents of clear messages that the core has read, whose bytes then remain
+            in a large file; called in another thread. None: all clear messages are kept in memory.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning, and the
@@ -125,7 +125,7 @@ def read_frames(
         collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         try:
             if compiled is not None:
-                _CompiledReading(reader, compiled, collector, ports, spis, make_reader).collect(progress, meanwhile)
+                _CompiledReading(reader, compiled, collector, ports, spis, make_readings).collect(progress, meanwhile)
             _collect(reader, collector, parallel, progress, meanwhile)
         finally:
             if parallel is not None:
@@ -207,7 +207,7 @@ def _finish(
         interfaces=reader.interfaces,
         incomplete=collector.incomplete,
         warnings=warnings,
-        reader=collector.reader,
+        readings=collector.readings,
         icmp_errors=collector.icmp_errors,
     )
 
@@ -233,13 +233,13 @@ class _CompiledReading:
         collector: FrameCollector,
         ports: Collection[int],
         spis: Collection[int] | None,
-        make_reader: Callable[[], MessageReader] | None,
+        make_readings: Callable[[], MessageReadings] | None,
     ) -> None:
-        self._reader, self._collector, self._make_reader = reader, collector, make_reader
+        self._reader, self._collector, self._make_readings = reader, collector, make_readings
         self._size = reader.source.size or 0
         self._begin = reader.position
         self._core: PcapReader = open_compiled_reader(
-            reader.source, layout, ports, spis, read_inits=make_reader is not None
+            reader.source, layout, ports, spis, read_inits=make_readings is not None
         )
 
     def collect(self, progress: Progress | None, meanwhile: Meanwhile | None) -> None:
@@ -270,8 +270,8 @@ class _CompiledReading:
             part = self._core.read(
                 (position, self._size), self._collector.packets + 1, threads, BLOCK_BYTES, REST_BYTES
             )
-            if self._make_reader is not None and self._collector.reader is None:
-                self._collector.reader = self._make_reader()
+            if self._make_readings is not None and self._collector.readings is None:
+                self._collector.readings = self._make_readings()
                 self._collector.messages.clear.in_file = FileMessages(self._reader.source.descriptor)
             self._collector.add_part(part, part.stop / self._size)
             is_full = len(part.rest[0]) > REST_BYTES
@@ -279,8 +279,8 @@ class _CompiledReading:
             del part
             if not is_full:
                 break
-        if self._collector.reader is not None:
-            self._collector.reader.samples = self._core.list_samples()
+        if self._collector.readings is not None:
+            self._collector.readings.samples = self._core.list_samples()
         return position
 
 

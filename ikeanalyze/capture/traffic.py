@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ikeanalyze.capture.arrays import Int64Array
-from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageReader
+from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageReadings
 from ikeanalyze.capture.decode.icmp import join_icmp_errors, make_no_icmp_errors
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MAX_CAPTURES, AddressBook
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
@@ -31,7 +31,7 @@ class CombinedFrames(Struct):
     tunnels: list[str]  # name of each tunnel, from number 1 on
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
     incomplete: set[int]
-    reader: MessageReader | None = None
+    readings: MessageReadings | None = None
     icmp_errors: Columns = field(default_factory=make_no_icmp_errors)
 
 
@@ -47,7 +47,7 @@ def single_capture(capture: CaptureFrames) -> CombinedFrames:
         tunnels,
         last_ns,
         capture.incomplete,
-        capture.reader,
+        capture.readings,
         capture.icmp_errors,
     )
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.equality import compare_frames, in_blocks, without_core
-from ikeanalyze.analysis.exchanges.init_messages import InitMessages, InitReader, parse_init_messages
+from ikeanalyze.analysis.exchanges.init_messages import InitMessages, InitReadings, parse_init_messages
 from ikeanalyze.analysis.messages.datagrams import group_datagrams
 from ikeanalyze.capture import frames
 from ikeanalyze.capture.decode.plain import open_compiled_reader
@@ -142,7 +142,7 @@ def test_messages_that_were_read_remain_in_the_file(tmp_path: Path):
     trace = make_trace()
     path = trace.write(tmp_path / "some.pcap")
     with in_blocks(20_000):
-        capture = read_frames(str(path), make_reader=InitReader)
+        capture = read_frames(str(path), make_readings=InitReadings)
     path.unlink()
     clear = capture.clear
     assert clear.in_file is not None
@@ -181,12 +181,12 @@ def test_the_core_finds_the_forms_and_hashes_that_python_finds(seed):
     with tempfile.TemporaryDirectory() as folder:
         path = str(trace.write(Path(folder) / "some.pcap"))
         with in_blocks(2000):
-            read = read_frames(path, make_reader=InitReader)
+            read = read_frames(path, make_readings=InitReadings)
         with without_core():
             kept = read_frames(path)
             expected = parse_messages(kept, None)
-    assert isinstance(read.reader, InitReader)
-    found = parse_messages(read, read.reader)
+    assert isinstance(read.readings, InitReadings)
+    found = parse_messages(read, read.readings)
     for name in ("rows", "sender_differs", "receiver_differs"):
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     numbers = set(zip(found.form.tolist(), expected.form.tolist(), strict=True))  # their order differs
@@ -197,7 +197,7 @@ def test_the_core_finds_the_forms_and_hashes_that_python_finds(seed):
         assert fixed[ours] == (view.proposals, view.ke_method, view.vendor_ids, view.has_certreq, view.error)
 
 
-def parse_messages(capture: CaptureFrames, early: InitReader | None) -> InitMessages:
+def parse_messages(capture: CaptureFrames, early: InitReadings | None) -> InitMessages:
     datagrams = group_datagrams(capture.columns, np.zeros(len(capture.columns["number"]), np.bool_))
     return parse_init_messages(datagrams, capture.clear, capture.addresses, early)
 

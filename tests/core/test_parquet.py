@@ -1,5 +1,7 @@
 """Tables that the core writes as Parquet have the schema and the values of those that polars writes."""
 
+import errno
+import os
 from io import BytesIO
 from pathlib import Path
 
@@ -12,8 +14,11 @@ from fuzz.equality import without_core
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.tables.columns import TableColumns
+from ikeanalyze.render.core.output import OutputError
 from ikeanalyze.render.report import parquet
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter
+from ikeanalyze.render.report.parquet_columns import ColumnFile
 from tests.core.inputs import flood, recorded
 from tests.paths import CAPTURES
 
@@ -25,7 +30,8 @@ _TIMES = np.cumsum(_RNG.integers(-(10**5), 10**7, ROWS)) + 1_700_000_000_000_000
 def write_report(path: Path, directory: Path, **options) -> list[str]:
     """Write a report with all tables; returns the tables that the core wrote."""
     with ParquetWriter(str(directory)) as writer:
-        writer.finish(read_captures(path, ReadOptions(on_table=writer.add, on_columns=writer.add_columns, **options)))
+        options |= {"on_columns": writer.add_columns, "on_first_columns": writer.add_first_columns}
+        writer.finish(read_captures(path, ReadOptions(on_table=writer.add, **options)))
     programs = {name: pq.ParquetFile(directory / f"{name}.parquet").metadata.created_by for name in TABLES}
     return sorted(name for name, program in programs.items() if program == "ikeanalyze")
 
@@ -44,6 +50,41 @@ def test_recorded_captures(path: Path, tmp_path: Path):
     with without_core():
         assert write_report(path, tmp_path / "polars") == []
     assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
+
+
+@pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
+def test_frames_that_are_written_in_two_steps(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert write_report(path, tmp_path / "one") == sorted(TABLES)
+    begun: list[str] = []
+
+    class ListeningWriter(ParquetWriter):
+        def add_first_columns(self, name, columns):
+            assert "message" not in columns.layout
+            begun.append(name)
+            return super().add_first_columns(name, columns)
+
+    monkeypatch.setattr(parquet, "MIN_ROWS_IN_STEPS", 1)
+    with ListeningWriter(str(tmp_path / "two")) as writer:
+        options = ReadOptions(on_columns=writer.add_columns, on_first_columns=writer.add_first_columns)
+        analysis = read_captures(path, options)
+        writer.finish(analysis)
+    assert begun == ["frames"]
+    assert_same_tables(tmp_path / "one", tmp_path / "two")
+
+
+def test_an_error_names_the_table_that_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write = ColumnFile.write
+
+    def fail_with_labels(file: ColumnFile, columns: TableColumns) -> None:
+        if list(columns.layout) == ["message", "handshake"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, columns)
+
+    monkeypatch.setattr(parquet, "MIN_ROWS_IN_STEPS", 1)
+    monkeypatch.setattr(ColumnFile, "write", fail_with_labels)
+    with pytest.raises(OutputError, match=r"/frames\.parquet: cannot be written: No space left on device"):
+        write_report(CAPTURES / "psk-classic.pcap", tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_flood_in_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

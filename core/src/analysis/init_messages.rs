@@ -99,9 +99,7 @@ impl Form {
             _ => return None,
         };
         if let (Some(places), Some(HASH)) = (places, body.end.checked_sub(data)) {
-            let hash = &self.sample[data..body.end];
-            let first = self.sample.windows(HASH).position(|window| window == hash);
-            places.push(first.unwrap_or(data));
+            places.push(data);
         }
         Some(body.start + 4)
     }

@@ -10,6 +10,8 @@ use super::records::{guess_record, walk_pcap, PcapLayout};
 
 /// Bytes read at once: they remain in the cache of a processor while their packets are decoded.
 const CHUNK: usize = 256 << 10;
+/// Bytes read at once where records are so large that a chunk has too few of them.
+const LARGEST_CHUNK: usize = 1 << 20;
 /// Bytes read after the end of a block, where its last record ends.
 const BEYOND: usize = 4 << 10;
 /// Blocks that are read before all blocks before them have been read.
@@ -224,7 +226,7 @@ pub struct Plan<'a> {
 #[derive(Clone, Copy)]
 enum Start {
     At(u64),
-    /// At the first record after an offset, which is not known.
+    /// At the first record at or after this offset, whose place must be guessed.
     After(u64),
 }
 
@@ -251,13 +253,18 @@ impl Part {
         (self.start, self.stop) = ((!guess).then_some(offset), offset);
         let mut filled = 0;
         let mut beyond = if guess { buffer.len() } else { BEYOND };
+        let mut chunk = CHUNK.min(buffer.len());
         while self.stop < end {
             let remaining = usize::try_from(end - self.stop).unwrap_or(usize::MAX);
-            let wanted = remaining.saturating_add(beyond).clamp(filled, buffer.len());
+            let wanted = remaining.saturating_add(beyond).min(chunk).max(filled);
             let at_end = fill(file, &mut buffer[..wanted], &mut filled);
             if guess {
                 let Some(first) = guess_record(&buffer[..filled], &plan.layout) else {
-                    return;
+                    if at_end || chunk == buffer.len() {
+                        return;
+                    }
+                    chunk = buffer.len();
+                    continue;
                 };
                 buffer.copy_within(first..filled, 0);
                 filled -= first;
@@ -285,7 +292,7 @@ impl Part {
                 break;
             }
             if records.stop == 0 {
-                beyond = buffer.len(); // the last record is larger than usual
+                (beyond, chunk) = (buffer.len(), buffer.len()); // the record is larger than usual
             }
             buffer.copy_within(records.stop..filled, 0);
             filled -= records.stop;
@@ -360,11 +367,13 @@ impl Part {
     }
 
     /// Make room for `ratio` times the rows and messages so far, so that they are not copied to larger memory.
+    ///
+    /// If there is not so much, as for a file that is larger than what it has, they are copied.
     fn reserve(&mut self, ratio: f64) {
         let more = |count: usize| (count as f64 * ratio * RESERVE) as usize;
         self.scan.reserve(more(self.scan.number.len()));
         for stored in [&mut self.clear, &mut self.encrypted] {
-            stored.heap.reserve_exact(more(stored.heap.len()));
+            let _ = stored.heap.try_reserve_exact(more(stored.heap.len()));
         }
     }
 
@@ -482,7 +491,8 @@ pub fn read_file<F: Read, O: Fn(u64) -> Option<F> + Sync>(
     };
     std::thread::scope(|scope| {
         for _ in 1..limits.threads {
-            scope.spawn(|| reading.read_blocks());
+            // without another thread, the others read its blocks
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || reading.read_blocks());
         }
         reading.read_blocks();
     });
@@ -497,7 +507,8 @@ pub fn read_file<F: Read, O: Fn(u64) -> Option<F> + Sync>(
 impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
     /// Read blocks until none is left.
     fn read_blocks(&self) {
-        let mut buffer = vec![0; CHUNK];
+        let _finish = FinishOnPanic(self);
+        let mut buffer = vec![0; LARGEST_CHUNK];
         while let Some((block, start, mut part)) = self.take_block() {
             self.read_part(&mut part, &mut buffer, start, self.find_end(block));
             let mut progress = self.lock();
@@ -570,15 +581,28 @@ impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
         if part.start.is_some() {
             whole.append(&part, self.first);
         }
-        if progress.appended == 0 && whole.stop > self.begin {
-            let remaining = self.end.saturating_sub(whole.stop);
-            whole.reserve(remaining as f64 / (whole.stop - self.begin) as f64);
-        }
         self.state.position.store(whole.stop, Ordering::Relaxed);
         self.state.rows.store(whole.scan.number.len(), Ordering::Relaxed);
         let full = whole.rest.data.len() >= self.limits.rest || self.state.stopped.load(Ordering::Relaxed);
         progress.finished = whole.stop < end || full || end >= self.end;
+        if progress.appended == 0 && !progress.finished && whole.stop > self.begin {
+            let remaining = self.end.saturating_sub(whole.stop);
+            whole.reserve(remaining as f64 / (whole.stop - self.begin) as f64);
+        }
         progress.appended += 1;
         progress.spare.push(part);
+    }
+}
+
+/// Ends the other threads when one panics: they would wait for its block.
+struct FinishOnPanic<'a, 'b, O>(&'a FileReading<'b, O>);
+
+impl<O> Drop for FinishOnPanic<'_, '_, O> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let progress = self.0.progress.lock();
+            progress.unwrap_or_else(PoisonError::into_inner).finished = true;
+            self.0.appended.notify_all();
+        }
     }
 }

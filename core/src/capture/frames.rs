@@ -183,10 +183,10 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Make room for so many further rows of `append`.
+    /// Make room for so many further rows of `append`, if there is so much memory.
     pub fn reserve(&mut self, rows: usize) {
         macro_rules! reserve {
-            ($($name:ident),*) => { $(self.$name.reserve_exact(rows);)* };
+            ($($name:ident),*) => { $(let _ = self.$name.try_reserve_exact(rows);)* };
         }
         reserve!(number, time_ns, bytes, captured, encapsulation);
         reserve!(source, source_port, destination, destination_port, ttl, ip_id, digest);

@@ -71,7 +71,7 @@ class InitMessages(Struct):
 
 
 def parse_init_messages(
-    datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes], early: "InitReader | None" = None
+    datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes], early: "InitReadings | None" = None
 ) -> InitMessages:
     """Parse one message of each form of the IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among the datagrams.
 
@@ -81,7 +81,7 @@ def parse_init_messages(
     if early is None:
         return _parse_rows(rows, datagrams, clear, ipv6)
     known, form, sender_differs, receiver_differs = early.look_up(datagrams.datagram[rows])
-    views = early.views
+    views = early.parse_samples()
     if known.all():
         return InitMessages(rows, form, views, sender_differs, receiver_differs)
     others = _parse_rows(rows[~known], datagrams, clear, ipv6)
@@ -124,10 +124,10 @@ class _Endpoints(Struct, frozen=True):
 class _Form:
     """One form of messages: the bytes that all of them share, and the offsets of their hashes."""
 
-    def __init__(self, index: int, sample: bytes, view: InitMessage) -> None:
+    def __init__(self, index: int, sample: bytes) -> None:
         self.index = index
-        self.sources = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_SOURCE_IP)
-        self.destinations = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
+        self.sources = locate_nat_hashes(sample, NotifyType.NAT_DETECTION_SOURCE_IP)
+        self.destinations = locate_nat_hashes(sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
         self._data = sample
         self._sample = np.frombuffer(sample, np.uint8)
         belongs = _find_form_bytes(sample)
@@ -242,9 +242,8 @@ class _FormReader:
         return differs[0], differs[1]
 
     def _add_form(self, sample: bytes) -> _Form:
-        view = parse_init(sample)
-        self.views.append(view)
-        return _Form(len(self.views) - 1, sample, view)
+        self.views.append(parse_init(sample))
+        return _Form(len(self.views) - 1, sample)
 
     def _match_form(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> tuple[Int64Array, UInt8Array]:
         """Record the messages of this form; return the others."""
@@ -261,17 +260,16 @@ class _FormReader:
         self.destination_claims.add(rows, matrix, form.destinations)
 
 
-class InitReader:
-    """Keeps what the core read in IKE_SA_INIT messages while it read a capture (`capture.buffers.MessageReader`)."""
+class InitReadings:
+    """Keeps what the core read in IKE_SA_INIT messages while it read a capture (`capture.buffers.MessageReadings`)."""
 
     def __init__(self) -> None:
         self.samples: list[bytes] = []  # one message of each form
         #: Datagram, form, and whether sender and receiver differ (see `InitMessages`) of the messages of each part.
         self._parts: list[tuple[UInt32Array, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]] = []
 
-    @property
-    def views(self) -> list[InitMessage]:
-        """The contents of one message of each form."""
+    def parse_samples(self) -> list[InitMessage]:
+        """Return the contents of one message of each form."""
         return [parse_init(sample) for sample in self.samples]
 
     def add(

@@ -8,6 +8,7 @@ the responder chose, and puts the hash of the receiver first.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,8 +19,12 @@ from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import FLAG_ENCRYPTED
-from ikeanalyze.wire.ikev2.message import InitMessage
+from ikeanalyze.wire.ikev2.message import parse_payloads
+from ikeanalyze.wire.ikev2.payloads import parse_notify_fields
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 if TYPE_CHECKING:
     from ikeanalyze.wire.ikev1.proposals import Ikev1Transform
@@ -53,10 +58,16 @@ def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6
     return EndpointArray(data, size)
 
 
-def locate_nat_hashes(view: InitMessage, sample: bytes, notify_type: int) -> tuple[int, ...]:
+def locate_nat_hashes(sample: bytes, notify_type: int) -> tuple[int, ...]:
     """Offsets of the hashes of one kind in messages of the sample's form."""
-    hashes = [data for notify, data in view.notifies if notify == notify_type and len(data) == _SIZE]
-    return tuple(sample.index(data) for data in hashes)
+    places: list[int] = []
+    for payload in parse_payloads(sample).payloads:
+        if payload.type == PayloadType.NOTIFY:
+            with suppress(WireError):
+                notify, data = parse_notify_fields(payload.body)[:2]
+                if notify == notify_type and len(data) == _SIZE:
+                    places.append(payload.offset + PAYLOAD_HEADER.size + len(payload.body) - _SIZE)
+    return tuple(places)
 
 
 class NatClaims:

@@ -106,7 +106,7 @@ def is_mostly_plain(source: CaptureSource, layout: Pcap, begin: int, ports: Coll
     """Whether the compiled core does not hand back most of the packets after this offset; arguments as below."""
     reader = open_compiled_reader(source, layout, ports, ())
     part = reader.read((begin, begin + _SAMPLE_BYTES), 1, 1, _SAMPLE_BYTES, _SAMPLE_BYTES)
-    return 2 * len(part.rest[1]) <= part.packets
+    return part.packets > 0 and 2 * len(part.rest[1]) <= part.packets
 
 
 def open_compiled_reader(

@@ -6,9 +6,9 @@ other table has. `captures.parquet` has the summary of each capture, with column
 accounting (`ike_packets`, `ike_bytes`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
 #: Rows of the smallest table that is not kept in memory when polars writes it.
 MIN_STREAMED_ROWS = 1 << 14
+#: Rows of the smallest table that the compiled core writes in two steps.
+MIN_ROWS_IN_STEPS = 1 << 14
 #: Rows of a row group: all of it is in memory while it is written; of a table that is read from disk, several are.
 _ROW_GROUP: Final = 1 << 17
 _ROW_GROUP_FROM_DISK: Final = 1 << 16
@@ -44,7 +46,8 @@ def write_parquet(analysis: Analysis, directory: str, tables: Collection[str] = 
 class ParquetWriter(AbstractContextManager["ParquetWriter"]):
     """Writes tables as they become complete. A context manager: the files get their names at its end, or are removed.
 
-    polars writes a table mostly on one processor, so that several are written in parallel, also while others are built.
+    The compiled core writes a table when its columns are added. polars writes mostly on one processor, so that several
+    tables are written in parallel, also while others are built.
     """
 
     def __init__(self, directory: str, tables: Collection[str] = TABLES) -> None:
@@ -91,9 +94,10 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
             self.add(name, make_table(msgspec.structs.replace(columns, columns=dict(columns.columns))))
             return True
-        file = self._begun.pop(name, None) or self._create(name, columns.height)
-        file.write(columns)
-        file.finish()
+        with self._name_in_errors(name):
+            file = self._begun.pop(name, None) or self._create(name, columns.height)
+            file.write(columns)
+            file.finish()
         self._written[name] = Future()
         self._written[name].set_result(None)
         return True
@@ -103,11 +107,20 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
         Returns whether they are written. `columns` are unchanged.
         """
-        if name not in self._tables or core.compiled is None or columns.height < MIN_STREAMED_ROWS:
+        if name not in self._tables or core.compiled is None or columns.height < MIN_ROWS_IN_STEPS:
             return False
-        self._begun[name] = self._create(name, columns.height)
-        self._begun[name].write(columns)
+        with self._name_in_errors(name):
+            self._begun[name] = self._create(name, columns.height)
+            self._begun[name].write(columns)
         return True
+
+    @contextmanager
+    def _name_in_errors(self, name: str) -> Iterator[None]:
+        """Let errors of writing a table name its file."""
+        try:
+            yield
+        except OSError as error:
+            raise output.make_output_error(str(self._directory / f"{name}.parquet"), error) from None
 
     def _create(self, name: str, rows: int) -> "ColumnFile":
         from ikeanalyze.render.report.parquet_columns import ColumnFile  # loads numpy
@@ -154,6 +167,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
     def __exit__(self, *error: Any) -> None:
         self._pool.shutdown()
+        self._begun.clear()  # closes their files
         self._files.__exit__(*error)
 
 

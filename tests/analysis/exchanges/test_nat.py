@@ -1,24 +1,31 @@
 """Who is behind a NAT, by the hashes of IKE_SA_INIT and of IKEv1's phase 1."""
 
 import hashlib
+from contextlib import nullcontext
 from ipaddress import ip_address
 
 import numpy as np
 import pytest
 
 import ikeanalyze
+from fuzz.equality import in_blocks
 from ikeanalyze.analysis.exchanges.nat import WORDS, classify_nat
 from tests.analysis.analyse_captures import Handshake, analyse, only
-from tests.craft import MS, Trace, ike, ikev1
+from tests.craft import MS, SECOND, Trace, ike, ikev1
 from tests.paths import CAPTURES
 
 OWN = ("10.0.0.1", 500)
 
 
 def init_with(request_hashes, response_hashes, *, addresses=("192.0.2.1", "192.0.2.2"), port=500):
-    """IKE_SA_INIT whose notifies hash these (source, destination) endpoints; None: no notifies."""
+    """The NAT of an IKE_SA_INIT whose notifies hash these (source, destination) endpoints; None: no notifies."""
+    trace = Trace()
     handshake = Handshake(1, initiator=addresses[0], responder=addresses[1])
+    send_init(trace, handshake, request_hashes, response_hashes, port=port)
+    return only(analyse(trace))["nat"]
 
+
+def send_init(trace, handshake, request_hashes, response_hashes, *, port=500, at=0):
     def message(ends, from_initiator):
         spi_r = bytes(8) if from_initiator else handshake.spi_r
         kinds = (ike.NAT_DETECTION_SOURCE_IP, ike.NAT_DETECTION_DESTINATION_IP)
@@ -30,19 +37,17 @@ def init_with(request_hashes, response_hashes, *, addresses=("192.0.2.1", "192.0
         payloads = [ike.sa([ike.CLASSIC]), ike.ke(19, bytes(64)), ike.nonce(b"n" * 32), *hashes]
         return handshake.clear(34, payloads, from_initiator=from_initiator, response=not from_initiator, spi_r=spi_r)
 
-    trace = Trace()
     for time, (ends, from_initiator) in enumerate(((request_hashes, True), (response_hashes, False))):
         one = message(ends, from_initiator)
         ports = (port, 500) if from_initiator else (500, port)
         trace.send(
-            time * MS,
+            at + time * MS,
             one.datagrams[0],
             sport=ports[0],
             dport=ports[1],
             source=one.source,
             destination=one.destination,
         )
-    return only(analyse(trace))["nat"]
 
 
 HERE, THERE = ("192.0.2.1", 500), ("192.0.2.2", 500)
@@ -66,6 +71,16 @@ HERE, THERE = ("192.0.2.1", 500), ("192.0.2.2", 500)
 )
 def test_nat_detection_hashes_show_who_is_behind_a_nat(request_hashes, response_hashes, nat):
     assert init_with(request_hashes, response_hashes) == nat
+
+
+@pytest.mark.parametrize("read_by_core", [False, True])
+def test_equal_hashes_in_one_message_do_not_move_those_of_others(read_by_core):
+    # the messages differ in nothing else, so the first one is the sample of all
+    trace = Trace()
+    send_init(trace, Handshake(1), (OWN, OWN), (OWN, OWN))
+    send_init(trace, Handshake(2), (HERE, THERE), (THERE, HERE), at=SECOND)
+    with in_blocks(1 << 20) if read_by_core else nullcontext():
+        assert analyse(trace).handshakes["nat"].to_list() == ["both", "none"]
 
 
 def test_a_port_alone_may_have_been_changed():
