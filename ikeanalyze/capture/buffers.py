@@ -68,7 +68,7 @@ class MessageBytes(Mapping[int, bytes]):
         self._at = stop
 
     def take(self, datagrams: UInt32Array, heap: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
-        """Store messages as `add`; their buffer, which belongs to nothing else, is kept if there are no others.
+        """Store messages as `add` does; the first buffer is kept instead of copied, and must not be used elsewhere.
 
         `heap` has PADDING bytes after the messages.
         """

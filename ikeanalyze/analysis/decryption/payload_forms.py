@@ -152,7 +152,7 @@ def _number_bodies(payloads: PayloadColumns, rows: Int64Array, numbers: UInt64Ar
     heap = payloads.heap.data
     begin, end = payloads.begin[rows], payloads.begin[rows] + _count_form_bytes(payloads, rows)
     columns: tuple[npt.NDArray[Any], ...] = (numbers[rows], begin, end, payloads.type[rows] == PayloadType.SA)
-    # only the first of equal bodies is looked at
+    # only the first of equal bodies is parsed
     first, equal = find_distinct_bodies(payloads.heap, begin, end, columns[0])
     columns = tuple(column[first] for column in columns)
     forms = np.empty(len(columns[0]), np.int64)

@@ -1,6 +1,6 @@
 """Selects the handshakes that a rule of the diagnosis may concern.
 
-Most handshakes of most captures are clean. They are told apart by comparing columns.
+Most handshakes have no problem. Comparing columns finds the others.
 """
 
 from typing import Final
