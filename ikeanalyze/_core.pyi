@@ -522,6 +522,33 @@ def walk_chains(
         ValueError: the columns differ in length.
     """
 
+def number_prefixes(
+    payloads: tuple[UInt8Array, UInt8Array, BoolArray, Int64Array, Int64Array],
+    answers: BoolArray,
+    suspicious: Int64Array,
+    prefix: npt.NDArray[np.int8],
+    is_opaque: BoolArray,
+    notify: int,
+    auth: tuple[int, int],
+) -> tuple[UInt64Array, BoolArray]:
+    """Number payloads by their first bytes (see `payload_forms`). (payloads,) each
+
+    Args:
+        payloads: heap with the bodies; type, critical flag, offset and size of the body of each.
+        answers: whether the message is a response.
+        suspicious: rows, in ascending order, whose whole body belongs to the form.
+        prefix: bytes of the body that belong to the form, by type of the payload; negative: all. (256,)
+        is_opaque: whether the data of a notify of a type only count. (65536,)
+        notify: the type of notify payloads.
+        auth: the type of AUTH payloads, and the authentication method whose data begin with an algorithm.
+
+    Returns:
+        the number of each payload, and whether its form also depends on bytes that the number lacks.
+
+    Raises:
+        ValueError: the columns differ in length.
+    """
+
 #: A line of a log that matters; see `find_log_lines`.
 FoundLine = tuple[int, int, int, int, bool, tuple[int, bytes, bool | None] | None]
 

@@ -5,6 +5,7 @@
 
 use _core::payloads::chains::{walk_chains, Chain};
 use _core::payloads::handshakes::{decrypt_handshakes, Datagrams, KeySet};
+use _core::payloads::prefixes::{number_prefixes, Payloads, Rules};
 use aes_gcm::{AeadInPlace, Aes256Gcm, KeyInit};
 use fastrand::Rng;
 
@@ -203,4 +204,51 @@ fn walk_damaged_chains() {
         payloads += result.kind.len();
     }
     assert!(payloads > 0);
+}
+
+#[test]
+fn number_payloads_anywhere() {
+    let mut rng = Rng::with_seed(read("SEED", 1));
+    let is_opaque: Vec<bool> = (0..1 << 16).map(|kind| kind % 3 == 0).collect();
+    let mut whole = 0;
+    for _ in 0..read("RUNS", 20_000) {
+        let count = rng.usize(..MAX_MESSAGES);
+        let heap_bytes = rng.usize(..64);
+        let heap = bytes(&mut rng, heap_bytes);
+        let kind: Vec<u8> = (0..count).map(|_| rng.u8(33..54)).collect();
+        let flags: Vec<bool> = (0..count).map(|_| rng.bool()).collect();
+        // now and then outside of the heap
+        let begin: Vec<i64> = (0..count).map(|_| rng.i64(-1..80)).collect();
+        let size: Vec<i64> = (0..count).map(|_| rng.i64(..20)).collect();
+        let prefix: Vec<i8> = (0..256).map(|_| rng.i8(-1..5)).collect();
+        let suspicious: Vec<i64> = (0..count as i64).filter(|_| rng.u8(..4) == 0).collect();
+        let payloads = Payloads {
+            heap: &heap,
+            kind: &kind,
+            critical: &flags,
+            answers: &flags,
+            begin: &begin,
+            size: &size,
+        };
+        let rules = Rules {
+            prefix: &prefix,
+            notify: 41,
+            is_opaque: &is_opaque,
+            auth: 39,
+            signature: 14,
+        };
+        let result = number_prefixes(&payloads, &suspicious, &rules);
+        assert_eq!((result.number.len(), result.whole.len()), (count, count));
+        for row in 0..count {
+            let number = result.number[row];
+            assert_eq!((number >> 56) as u8, kind[row]);
+            assert_eq!(number >> 54 & 3, if flags[row] { 3 } else { 0 });
+            assert_eq!(number >> 32 & 0x003F_FFFF, size[row].max(0) as u64);
+            whole += usize::from(result.whole[row]);
+        }
+        for &row in &suspicious {
+            assert!(result.whole[row as usize] && result.number[row as usize] as u32 == 0);
+        }
+    }
+    assert!(whole > 0);
 }

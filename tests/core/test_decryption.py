@@ -4,11 +4,15 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuzz.equality import both
 from ikeanalyze.analysis.decryption import decrypt
+from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
+from ikeanalyze.analysis.decryption.payload_forms import find_forms
 from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 from tests.analysis.decryption.encrypted_captures import RECORDED, SUITES, describe, make_handshakes, write
 from tests.paths import CAPTURES
@@ -83,6 +87,38 @@ def test_damaged_captures_and_keys(seed, tmp_path, monkeypatch):
     changed["sk_ei"] = changed["sk_ei"][:-2] + ("00" if changed["sk_ei"][-2:] != "00" else "01")
     keys.write_text(json.dumps(document))
     assert are_equal(path, keys)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_forms_of_payloads_of_any_kind(seed):
+    choices = np.random.default_rng(seed)
+    count = 400
+    heap = choices.choice(np.array([0, 1, 14, 64, 255], np.uint8), 2_000)
+    size = choices.integers(0, 40, count)
+    types = np.array([PayloadType.SA, PayloadType.KE, PayloadType.NONCE, PayloadType.AUTH, PayloadType.NOTIFY,
+                      PayloadType.CERTREQ, PayloadType.VENDOR_ID, 200], np.uint8)  # fmt: skip
+    payloads = PayloadColumns(
+        heap=heap,
+        message=np.sort(choices.integers(0, 100, count)),
+        type=choices.choice(types, count),
+        critical=choices.random(count) < 0.1,
+        begin=choices.integers(0, len(heap) - size - 4),
+        size=size,
+        starts=np.zeros(101, np.int64),
+        regular=np.ones(100, np.bool_),
+    )
+    # of a NAT hash only the size counts
+    hash_at = payloads.begin[payloads.type == PayloadType.NOTIFY]
+    heap[hash_at + 2], heap[hash_at + 3] = 0x40, 4
+    response = choices.random(100) < 0.5
+    compiled, plain = both(lambda: find_forms(payloads, response))
+    for found in (compiled, plain):
+        assert found.form.max() < len(found.forms)
+    assert [compiled.forms[form] for form in compiled.form] == [plain.forms[form] for form in plain.form]
+    # the numbers may differ, but not which payloads have the same ones
+    for name in ("form", "kind"):
+        pairs = set(zip(getattr(compiled, name).tolist(), getattr(plain, name).tolist(), strict=True))
+        assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -7,5 +7,6 @@ pub mod chains;
 pub mod ciphers;
 pub mod encrypted_payload;
 pub mod handshakes;
+pub mod prefixes;
 #[cfg(feature = "python")]
 pub mod python;

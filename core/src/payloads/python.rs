@@ -2,6 +2,7 @@
 
 use super::chains::{self, Chain};
 use super::handshakes::{self, Datagrams, KeySet};
+use super::prefixes::{self, Payloads, Rules};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +11,8 @@ use pyo3::types::PyDict;
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decrypt_handshakes, module)?)?;
-    module.add_function(wrap_pyfunction!(walk_chains, module)?)
+    module.add_function(wrap_pyfunction!(walk_chains, module)?)?;
+    module.add_function(wrap_pyfunction!(number_prefixes, module)?)
 }
 
 /// Whether these are the ends of consecutive ranges of `count` values.
@@ -160,4 +162,62 @@ fn walk_chains<'py>(
     result.set_item("ends", PyArray1::from_vec(py, payloads.ends))?;
     result.set_item("complete", PyArray1::from_vec(py, payloads.complete))?;
     Ok(result)
+}
+
+/// Number payloads by their first bytes; returns the columns of `prefixes::Numbers`.
+///
+/// `payloads`: heap, type, critical flag, offset and size of each. `answers`: whether each belongs to a response.
+/// `prefix`, `is_opaque`, `notify`, `auth`: see `prefixes::Rules`; `auth` is a type and a method.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
+fn number_prefixes<'py>(
+    py: Python<'py>,
+    payloads: (
+        PyReadonlyArray1<'py, u8>,
+        PyReadonlyArray1<'py, u8>,
+        PyReadonlyArray1<'py, bool>,
+        PyReadonlyArray1<'py, i64>,
+        PyReadonlyArray1<'py, i64>,
+    ),
+    answers: PyReadonlyArray1<'py, bool>,
+    suspicious: PyReadonlyArray1<'py, i64>,
+    prefix: PyReadonlyArray1<'py, i8>,
+    is_opaque: PyReadonlyArray1<'py, bool>,
+    notify: u8,
+    auth: (u8, u8),
+) -> PyResult<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<bool>>)> {
+    let (heap, kind, critical, begin, size) = &payloads;
+    let columns = Payloads {
+        heap: heap.as_slice()?,
+        kind: kind.as_slice()?,
+        critical: critical.as_slice()?,
+        answers: answers.as_slice()?,
+        begin: begin.as_slice()?,
+        size: size.as_slice()?,
+    };
+    let rules = Rules {
+        prefix: prefix.as_slice()?,
+        notify,
+        is_opaque: is_opaque.as_slice()?,
+        auth: auth.0,
+        signature: auth.1,
+    };
+    let lengths = [
+        columns.critical.len(),
+        columns.answers.len(),
+        columns.begin.len(),
+        columns.size.len(),
+    ];
+    if lengths.iter().any(|&length| length != columns.kind.len())
+        || rules.prefix.len() != 1 << 8
+        || rules.is_opaque.len() != 1 << 16
+    {
+        return Err(PyValueError::new_err("columns differ in length"));
+    }
+    let suspicious = suspicious.as_slice()?;
+    let numbers = py.detach(|| prefixes::number_prefixes(&columns, suspicious, &rules));
+    Ok((
+        PyArray1::from_vec(py, numbers.number),
+        PyArray1::from_vec(py, numbers.whole),
+    ))
 }

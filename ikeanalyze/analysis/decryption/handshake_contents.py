@@ -6,6 +6,7 @@ other messages are made only where a check fails or a message is irregular (`pay
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -102,16 +103,18 @@ def summarise_contents(
     Findings are sorted by frame.
     """
     columns = build_decoded_columns(state, contents.records)
-    forms = find_forms(columns.payloads, columns.response)
     order = _MessageOrder(columns)
-    summary = _Summary(contents, columns, forms, order)
+    with ThreadPoolExecutor(1) as pool:
+        # in parallel: the sizes of messages do not depend on their payloads
+        described = pool.submit(_SetupMessages, state, encrypted, contents, order)
+        forms = find_forms(columns.payloads, columns.response)
+        summary = _Summary(contents, columns, forms, order)
     findings = list(map(list, contents.findings))
     for handshake, of_handshake in summary.findings:
         findings[state.capture[handshake]].extend(of_handshake)
     for of_capture in findings:
         of_capture.sort(key=lambda finding: finding[0])
-    setup_messages = _SetupMessages(state, encrypted, contents, order)
-    payload_bytes = setup_messages.count_bytes(summary.facts)
+    payload_bytes = described.result().count_bytes(summary.facts)
     first_exchange = columns.exchange[order.first].astype(np.int64)
     return CaptureContents(
         contents, columns, forms, summary.facts, first_exchange, payload_bytes, findings, parameters=parameters

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
 from ikeanalyze.analysis.grouping import find_distinct, find_distinct_bodies
 from ikeanalyze.capture.arrays import (
@@ -76,11 +77,11 @@ def find_forms(payloads: PayloadColumns, response: BoolArray) -> FormColumns:
     answers = response[payloads.message]
     numbers, whole = _number_prefixes(payloads, answers)
     form = np.zeros(len(payloads), np.int64)
-    short = np.flatnonzero(~whole)
+    short, long = np.flatnonzero(~whole), np.flatnonzero(whole)
     _, place = find_distinct(numbers[short])
     form[short] = place
     count = int(place.max()) + 1 if len(place) else 0
-    form[whole] = _number_bodies(payloads, np.flatnonzero(whole), numbers, count)
+    form[long] = _number_bodies(payloads, long, numbers, count)
     first = _find_first_rows(form)
     kinds = _number_kinds(payloads, first)
     forms = [_describe_form(payloads, row, response=bool(answers[row])) for row in first.tolist()]
@@ -94,6 +95,17 @@ def _number_prefixes(payloads: PayloadColumns, answers: BoolArray) -> tuple[UInt
     bytes of the body that belong to the form, at most four.
     """
     kind, size, heap, begin = payloads.type, payloads.size, payloads.heap, payloads.begin
+    suspicious = _find_suspicious_keys(payloads, answers)
+    if core.compiled is not None:
+        return core.compiled.number_prefixes(
+            (heap, kind, payloads.critical, begin, size),
+            answers,
+            np.sort(suspicious),
+            _PREFIX_OF_TYPE,
+            _IS_OPAQUE_NOTIFY,
+            int(PayloadType.NOTIFY),
+            (int(PayloadType.AUTH), int(AuthMethod.DIGITAL_SIGNATURE)),
+        )
     head = read_uint32_be(heap, begin)
     prefix = _PREFIX_OF_TYPE[kind]
     # the data of this method begin with an algorithm
@@ -102,7 +114,7 @@ def _number_prefixes(payloads: PayloadColumns, answers: BoolArray) -> tuple[UInt
     notifies = np.flatnonzero((kind == PayloadType.NOTIFY) & (size >= _NOTIFY_PREFIX))
     prefix[notifies[_IS_OPAQUE_NOTIFY[head[notifies] & np.uint32(0xFFFF)]]] = _NOTIFY_PREFIX
     prefix[size <= _NOTIFY_PREFIX] = _NOTIFY_PREFIX
-    prefix[_find_suspicious_keys(payloads, answers)] = -1
+    prefix[suspicious] = -1
     head &= _MASKS[np.minimum(np.maximum(prefix, 0), size)]
     # type (8 bits), critical flag, response flag, size (22 bits), bytes of the body (32 bits)
     number = kind.astype(np.uint64)
