@@ -141,15 +141,40 @@ class _PipelineRun(Struct, frozen=True):
     def make_table(self, name: str, columns: TableColumns) -> "pl.DataFrame | TableColumns":
         """Make a table, unless the caller takes its columns; then those of `_KEPT` remain."""
         if self.options.on_columns is not None and self.options.on_columns(name, columns):
-            kept = {column: columns.columns[column] for column in _KEPT.get(name, ()) if columns.height}
-            columns.columns.clear()
-            return TableColumns(kept, columns.layout, columns.capture, columns.height if kept else 0)
+            return self._keep_some(name, columns)
         from ikeanalyze.analysis.tables.polars_columns import make_table  # loads polars
 
         table = make_table(columns)
         if self.options.on_table is not None:
             self.options.on_table(name, table)
         return table
+
+    def begin_table(self, name: str, columns: TableColumns, later: str) -> "Future[bool]":
+        """Let the caller take the columns of a table in the other thread, except for one that is not known yet."""
+        take = self.options.on_first_columns
+        layout = {column: kind for column, kind in columns.layout.items() if column != later}
+        known = structs.replace(columns, columns=dict(columns.columns), layout=layout)
+        return self.pool.submit(lambda: take is not None and take(name, known))
+
+    def complete_table(
+        self, name: str, columns: TableColumns, later: str, begun: "Future[bool]"
+    ) -> "pl.DataFrame | TableColumns":
+        """Make a table as `make_table` does, after `begin_table` with the same columns."""
+        if not begun.result():
+            return self.make_table(name, columns)
+        assert self.options.on_columns is not None  # it takes what follows the first columns
+        layout = {later: columns.layout[later]}
+        self.options.on_columns(
+            name, structs.replace(columns, columns={later: columns.columns.get(later)}, layout=layout)
+        )
+        return self._keep_some(name, columns)
+
+    @staticmethod
+    def _keep_some(name: str, columns: TableColumns) -> TableColumns:
+        """What remains of a table that the caller has taken."""
+        kept = {column: columns.columns[column] for column in _KEPT.get(name, ()) if columns.height}
+        columns.columns.clear()
+        return TableColumns(kept, columns.layout, columns.capture, columns.height if kept else 0)
 
 
 class _CaptureDatagrams(Struct, frozen=True):
@@ -167,6 +192,7 @@ class _PipelineResult(Struct, frozen=True):
     sources: TableSources
     frames: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     messages: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
+    exchanges: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     suspects: "pl.DataFrame | None"  # facts about the handshakes to diagnose; None: all are clean
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
@@ -195,12 +221,11 @@ def build_tables(
         run.release_memory()  # building the tables needs the most memory
         sources = result.sources
         needed = select_handshake_sources(sources)
-        exchanges = pool.submit(_build_exchanges_table, run, sources)
         _collect_details(sources, options, details)
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
-        frames, messages, suspects = result.frames, result.messages, result.suspects
+        frames, messages, exchanges, suspects = result.frames, result.messages, result.exchanges, result.suspects
         del result, sources
         if options.on_columns is None:
             # the table of handshakes is the largest of a flood, and the others stay in memory
@@ -209,11 +234,13 @@ def build_tables(
         columns = build_handshake_columns(needed)
         del needed
         run.release_memory()
+        begun = run.begin_table("handshakes", columns, "diagnosis")
         _add_diagnoses(columns, suspects)
-        handshakes = run.make_table("handshakes", columns)
+        handshakes = run.complete_table("handshakes", columns, "diagnosis", begun)
         frames_table = make_empty_columns(layouts.FRAMES) if frames is None else frames.result()
         messages_table = make_empty_columns(layouts.MESSAGES) if messages is None else messages.result()
-        return AnalysisTables(frames_table, messages_table, exchanges.result(), handshakes), warnings
+        exchanges_table = make_empty_columns(layouts.EXCHANGES) if exchanges is None else exchanges.result()
+        return AnalysisTables(frames_table, messages_table, exchanges_table, handshakes), warnings
 
 
 def _collect_details(sources: TableSources, options: ReadOptions, details: RequestedDetails) -> None:
@@ -241,7 +268,7 @@ def survey_frames(
     """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
     options = structs.replace(options, frames_table=False, messages_table=False)
     with ThreadPoolExecutor(1) as pool:
-        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
+        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool), exchanges_table=False)
 
 
 def _add_diagnoses(handshakes: TableColumns, suspects: "pl.DataFrame | None") -> None:
@@ -270,7 +297,7 @@ def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> "pl.Data
     return run.make_table("exchanges", build_exchange_columns(sources))
 
 
-def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
+def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _PipelineResult:
     numbering, traffic, options = run.numbering, run.traffic, run.options
     clear, facts = traffic.clear, run.facts
     grouped = _group_datagrams(traffic, facts)
@@ -322,8 +349,6 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
-    suspects = _collect_facts(run, handshakes, state, answers, short)
-    clear.clear()
     sources = TableSources(
         ids=ids,
         addresses=traffic.addresses,
@@ -338,7 +363,10 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         tunnels=frames.tunnels,
         lab=lab,
     )
-    return _PipelineResult(sources, frames.table, messages_table, suspects, warnings)
+    started_exchanges = run.pool.submit(_build_exchanges_table, run, sources) if exchanges_table else None
+    suspects = _collect_facts(run, handshakes, state, answers, short)
+    clear.clear()
+    return _PipelineResult(sources, frames.table, messages_table, started_exchanges, suspects, warnings)
 
 
 def _collect_facts(

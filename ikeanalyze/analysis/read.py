@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -231,6 +232,10 @@ class _ReadState:
         if not small:
             self._analyse_group()
             self._pending.append(pending)
+            frames = len(capture.columns["number"])
+            if _works_without_polars(self._options) and frames >= _MOST_FRAMES_WITHOUT_POLARS:
+                # The core has both processors while it reads, but not while the analysis begins.
+                Thread(target=_load_diagnosis, daemon=True).start()
             self._analyse(single_capture(capture))
         else:
             self._pending.append(pending)
@@ -331,11 +336,19 @@ def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_k
     if with_keys:
         import ikeanalyze.analysis.decryption.decrypt
         import ikeanalyze.analysis.decryption.handshake_contents
-        import ikeanalyze.analysis.tables.content_columns
-    without_polars = core.compiled is not None and options.on_columns is not None
-    if count_frames() < (_MOST_FRAMES_WITHOUT_POLARS if without_polars else _MANY_FRAMES):
-        return
-    # polars loads numpy.ma for the first large array, and some of many handshakes need a diagnosis
+        import ikeanalyze.analysis.tables.content_columns  # noqa: F401
+    if not _works_without_polars(options) and count_frames() >= _MANY_FRAMES:
+        _load_diagnosis()
+
+
+def _works_without_polars(options: ReadOptions) -> bool:
+    """Whether polars is needed only for the handshakes that need a diagnosis."""
+    return core.compiled is not None and options.on_columns is not None
+
+
+def _load_diagnosis() -> None:
+    """Load polars, and the rules of the diagnosis, which are made of its expressions."""
+    # polars loads numpy.ma for the first large array
     import numpy.ma  # noqa: F401
 
     import ikeanalyze.analysis.handshakes.diagnosis.diagnose  # noqa: F401

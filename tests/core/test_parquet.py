@@ -53,13 +53,13 @@ def test_recorded_captures(path: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
-def test_frames_that_are_written_in_two_steps(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_tables_that_are_written_in_two_steps(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert write_report(path, tmp_path / "one") == sorted(TABLES)
     begun: list[str] = []
 
     class ListeningWriter(ParquetWriter):
         def add_first_columns(self, name, columns):
-            assert "message" not in columns.layout
+            assert {"frames": "message", "handshakes": "diagnosis"}[name] not in columns.layout
             begun.append(name)
             return super().add_first_columns(name, columns)
 
@@ -68,7 +68,7 @@ def test_frames_that_are_written_in_two_steps(path: Path, tmp_path: Path, monkey
         options = ReadOptions(on_columns=writer.add_columns, on_first_columns=writer.add_first_columns)
         analysis = read_captures(path, options)
         writer.finish(analysis)
-    assert begun == ["frames"]
+    assert begun == ["frames", "handshakes"]
     assert_same_tables(tmp_path / "one", tmp_path / "two")
 
 
