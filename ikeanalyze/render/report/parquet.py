@@ -174,11 +174,12 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     import polars as pl
 
-    from ikeanalyze.dataset.columns import to_portable_types  # loads polars
+    from ikeanalyze.dataset.columns import find_constant_names, to_portable_types  # loads polars
 
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
-    portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
+    constants = find_constant_names(table) if isinstance(table, pl.DataFrame) else {}
+    portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name, constants)
     rows = _ROW_GROUP_FROM_DISK if isinstance(table, pl.LazyFrame) else _ROW_GROUP
     if name == "handshakes":
         rows //= _HANDSHAKES_SHARE
