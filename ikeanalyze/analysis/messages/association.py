@@ -166,7 +166,10 @@ def is_init(datagrams: Datagrams) -> BoolArray:
 
 def is_ikev2_init(datagrams: Datagrams) -> BoolArray:
     """Whether the exchange type of each datagram is IKE_SA_INIT or IKE_SESSION_RESUME."""
-    return np.isin(datagrams.exchange_type, INIT_EXCHANGES)
+    result = np.zeros(len(datagrams), np.bool_)
+    for exchange_type in INIT_EXCHANGES:  # `np.isin` takes many times as long for two small numbers
+        result |= datagrams.exchange_type == int(exchange_type)
+    return result
 
 
 def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:

@@ -142,29 +142,38 @@ def sum_volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str
     """What the messages of each handshake add up to, by name; `set_up`: whether each sets up its IKE SA."""
     if core.compiled is not None:
         return core.compiled.sum_volumes(messages, set_up, count)
-    columns: dict[str, Any] = {}
+    # messages are counted in four classes at once: of either side, before and after the set-up
+    classes = messages.handshake.astype(np.int64) << 2
+    classes |= set_up.astype(np.int64) << 1
+    classes |= messages.from_initiator
 
-    def total(values: Array | None, where: Array) -> Int64Array:
-        weights = None if values is None else values[where]
+    def total(values: Array | None) -> Int64Array:
         # sums of bytes stay far below 2**53, where float64 weights are exact
-        return np.bincount(messages.handshake[where], weights, minlength=count).astype(np.int64)
+        sums: Int64Array = np.bincount(classes, values, minlength=4 * count).astype(np.int64)
+        return sums.reshape(count, 4)
 
-    def add(prefix: str, where: Array) -> None:
-        # half the memory: of a flood, a column has millions of rows
-        columns[f"{prefix}_messages"] = total(None, where).astype(np.uint32)
-        columns[f"{prefix}_frames"] = total(messages.frames, where).astype(np.uint32)
-        columns[f"{prefix}_bytes"] = total(messages.bytes, where)
+    def total_of_set_up(values: Array) -> Int64Array:
+        sums = total(values) if values.any() else np.zeros((count, 4), np.int64)
+        return sums[:, 2] + sums[:, 3]
 
-    for side, sent in (("initiator", messages.from_initiator), ("responder", ~messages.from_initiator)):
-        add(side, sent & set_up)
-        add(f"after_setup_{side}", sent & ~set_up)
-    add("retransmitted", set_up & (messages.transmission > 1))
+    columns: dict[str, Any] = {}
+    # half the memory: of a flood, a column has millions of rows
+    sums = {"messages": total(None).astype(np.uint32), "frames": total(messages.frames).astype(np.uint32)}
+    sums["bytes"] = total(messages.bytes)
+    for place, prefix in enumerate(("after_setup_responder", "after_setup_initiator", "responder", "initiator")):
+        columns.update({f"{prefix}_{unit}": np.ascontiguousarray(values[:, place]) for unit, values in sums.items()})
+    again = np.flatnonzero(set_up & (messages.transmission > 1))  # few
+    handshake = messages.handshake[again]
+    columns["retransmitted_messages"] = np.bincount(handshake, minlength=count).astype(np.uint32)
+    frames, size = messages.frames[again], messages.bytes[again]
+    columns["retransmitted_frames"] = np.bincount(handshake, frames, minlength=count).astype(np.uint32)
+    columns["retransmitted_bytes"] = np.bincount(handshake, size, minlength=count).astype(np.int64)
     fragmented = (messages.fragments > 0) | (messages.fragments_seen > 0)
     return columns | {
-        "needed_bytes": total(messages.needed_bytes, set_up),
-        "ike_messages_fragmented": total(None, set_up & fragmented).astype(np.uint32),
-        "ike_fragments": total(messages.fragments_seen, set_up).astype(np.uint32),
-        "ip_fragments": total(messages.ip_fragments, set_up).astype(np.uint32),
+        "needed_bytes": total_of_set_up(messages.needed_bytes),
+        "ike_messages_fragmented": total_of_set_up(fragmented).astype(np.uint32),
+        "ike_fragments": total_of_set_up(messages.fragments_seen).astype(np.uint32),
+        "ip_fragments": total_of_set_up(messages.ip_fragments).astype(np.uint32),
     }
 
 
