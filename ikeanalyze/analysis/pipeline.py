@@ -300,15 +300,15 @@ def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> "pl.Data
 def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _PipelineResult:
     numbering, traffic, options = run.numbering, run.traffic, run.options
     clear, facts = traffic.clear, run.facts
+    frames_writer = _FramesTableWriter(run)
     grouped = _group_datagrams(traffic, facts)
-    frames_writer = _FramesTableWriter(run, grouped)
     state = _build_state(run, grouped, frames_writer)
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
     handshake_ids = numbering.number_handshakes(state)
     message_ids = numbering.number_messages(state, radius.datagrams)
     # without RADIUS to assign first, the table of frames is built while the analysis continues
-    frames = None if radius.pairs else frames_writer.start(state, handshake_ids, message_ids)
+    frames = None if radius.pairs else frames_writer.start(state, grouped, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
@@ -332,7 +332,7 @@ def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _Pipe
             contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
-    frames = frames or frames_writer.start(state, handshake_ids, message_ids)
+    frames = frames or frames_writer.start(state, grouped, handshake_ids, message_ids)
     short = find_short_responses(traffic.columns)
     run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
@@ -417,7 +417,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     else:
         # in parallel: the association and the messages do not depend on this step
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
-        frames_writer.start_packets()
+        frames_writer.start_packets(grouped)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
@@ -505,25 +505,32 @@ class _StartedFramesTable(Struct, frozen=True):
 class _FramesTableWriter:
     """Makes the table of frames in the other thread. Most of its columns are known long before the messages."""
 
-    def __init__(self, run: _PipelineRun, grouped: _CaptureDatagrams) -> None:
+    def __init__(self, run: _PipelineRun) -> None:
+        """Start with the addresses."""
         self._run = run
-        self._grouped = grouped
         self._columns = run.traffic.columns
+        self._addresses = run.pool.submit(self._make_addresses) if run.options.frames_table else None
         self._packets: Future[TableColumns | None] | None = None
 
-    def start_packets(self) -> None:
+    def start_packets(self, grouped: _CaptureDatagrams) -> None:
         """Start with the columns that do not depend on the messages."""
         if self._run.options.frames_table:
-            self._packets = self._run.pool.submit(self._write_packets)
+            self._packets = self._run.pool.submit(self._write_packets, grouped)
 
-    def start(self, state: AnalysisState, handshake_ids: Int64Array, message_ids: MessageRowIds) -> _StartedFramesTable:
+    def start(
+        self,
+        state: AnalysisState,
+        grouped: _CaptureDatagrams,
+        handshake_ids: Int64Array,
+        message_ids: MessageRowIds,
+    ) -> _StartedFramesTable:
         """Start with the other columns. RADIUS must be assigned before."""
-        run, grouped, columns = self._run, self._grouped, self._columns
+        run, columns = self._run, self._columns
         duplicate = grouped.duplicates.mask
         labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
 
         def write() -> "pl.DataFrame | TableColumns":
-            packets = self._write_packets() if self._packets is None else self._packets.result()
+            packets = self._write_packets(grouped) if self._packets is None else self._packets.result()
             table = build_frame_labels(columns, labels, handshake_ids)
             return run.make_table("frames", table if packets is None else join_frame_columns(packets, table))
 
@@ -533,11 +540,12 @@ class _FramesTableWriter:
         duplicates = labels.count(columns["datagram"][duplicate], state.association.count)
         return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
-    def _write_packets(self) -> TableColumns | None:
+    def _write_packets(self, grouped: _CaptureDatagrams) -> TableColumns | None:
         """The columns that do not depend on the messages; None: the caller of the pipeline has taken them."""
         run = self._run
+        assert self._addresses is not None  # the table is wanted
         columns = build_packet_columns(
-            run.numbering, self._columns, self._make_addresses(), run.traffic.tunnels, self._grouped.duplicates.mask
+            run.numbering, self._columns, self._addresses.result(), run.traffic.tunnels, grouped.duplicates.mask
         )
         take = run.options.on_first_columns
         return None if take is not None and take("frames", columns) else columns
@@ -546,7 +554,7 @@ class _FramesTableWriter:
         columns = make_address_columns(self._columns, self._run.traffic.addresses)
         if core.compiled is not None:
             return columns
-        # polars makes texts of them, for which this thread has time until the messages are known
+        # polars makes texts of them, for which this thread has time until it parses IKE_SA_INIT messages
         from ikeanalyze.analysis.tables.polars_columns import convert_column  # loads polars
 
         return {name: convert_column(column, layouts.FRAMES[name]) for name, column in columns.items()}

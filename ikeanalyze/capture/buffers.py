@@ -59,11 +59,10 @@ class MessageBytes(Mapping[int, bytes]):
         if core.compiled is not None:
             core.compiled.copy_ranges(self.heap, self._at, buffer, begin, end)
         else:
-            target, source, at = self.heap.data, buffer.data, self._at
-            for low, high in zip(begin.tolist(), end.tolist(), strict=True):
-                stop_at = at + high - low
-                target[at:stop_at] = source[low:high]
-                at = stop_at
+            # joined first: to assign each to its place in the heap takes twice as long
+            source = buffer.data
+            messages = b"".join([source[low:high] for low, high in zip(begin.tolist(), end.tolist(), strict=True)])
+            self.heap[self._at : stop] = np.frombuffer(messages, np.uint8)
         self._parts.append((datagrams, self._at + np.cumsum(size) - size, size))
         self._at = stop
 

@@ -284,7 +284,7 @@ class FrameCollector:
             self._add_segments(batch, packets.select(tcp), category)
         for messages in message_batches:
             self._append_messages(batch, packets, messages)
-        icmp = np.flatnonzero(found == PacketCategory.ICMP)
+        icmp = find_rows(found == int(PacketCategory.ICMP))
         if len(icmp):
             self._add_icmp_errors(batch, packets.select(icmp))
         return self._ip.enter_tunnels(batch.buffer, packets, found, depth)
@@ -445,25 +445,25 @@ class FrameCollector:
     def _append_messages(self, batch: RecordBatch, packets: IpPackets, messages: ClassifiedMessages) -> None:
         """Append a row for each message that is in one frame."""
         index = messages.packet
-        row = packets.row[index]
+        row = packets.row.take(index)  # `take` needs a quarter less time than an index
         datagrams = np.arange(self._datagrams, self._datagrams + len(row), dtype=np.uint32)
         self._datagrams += len(row)
         self._rows.append(
             len(row),
             {
-                "number": self._positions[row] + (self.packets + 1),
-                "time_ns": batch.time_ns[row],
-                "interface": batch.interface[row],
-                "bytes": batch.length[row],
-                "captured": batch.captured[row],
+                "number": self._positions.take(row) + (self.packets + 1),
+                "time_ns": batch.time_ns.take(row),
+                "interface": batch.interface.take(row),
+                "bytes": batch.length.take(row),
+                "captured": batch.captured.take(row),
                 "encapsulation": messages.encapsulation,
-                "source": packets.source[index],
+                "source": packets.source.take(index),
                 "source_port": messages.source_port,
-                "destination": packets.destination[index],
+                "destination": packets.destination.take(index),
                 "destination_port": messages.destination_port,
-                "tunnel": packets.tunnel[index],
-                "ttl": packets.ttl[index],
-                "ip_id": packets.ident[index],
+                "tunnel": packets.tunnel.take(index),
+                "ttl": packets.ttl.take(index),
+                "ip_id": packets.ident.take(index),
                 "ip_fragment": False,
                 "capture_duplicate": False,
                 "resent": False,

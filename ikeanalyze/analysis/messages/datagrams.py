@@ -60,7 +60,7 @@ class Datagrams(RowColumns, frozen=True):
     @property
     def is_ikev1(self) -> BoolArray:
         """Whether the datagram is IKEv1."""
-        return np.equal(self.protocol, Protocol.IKEV1)
+        return np.equal(self.protocol, int(Protocol.IKEV1))
 
 
 _LONG_AGO: Final = np.iinfo(np.int64).min
@@ -81,7 +81,7 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
     count = len(time)
     datagram = columns["datagram"]
     # only IP fragments and TCP segments make a datagram of several frames
-    several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == Encapsulation.TCP_4500).any())
+    several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == int(Encapsulation.TCP_4500)).any())
     # decides the order of datagrams of the same time
     several = facts.total(SharedFact.SEVERAL_FRAMES, several=several)["several"] > 0
     first_ns, last_ns = time, time

@@ -134,7 +134,9 @@ def select_rows(value: Any, rows: Array) -> Any:
     if isinstance(value, tuple):
         values, known = value
         return select_rows(values, rows), known[rows]
-    return value.select(rows) if isinstance(value, COMPACT) else value[rows]
+    if isinstance(value, COMPACT):
+        return value.select(rows)
+    return value[rows] if rows.dtype == np.bool_ else value.take(rows)  # in half the time of an index of 32 bits
 
 
 class TableColumns(Struct, frozen=True):

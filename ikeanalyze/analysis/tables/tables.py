@@ -303,10 +303,10 @@ def build_packet_columns(
     if columns["tunnel"].any():
         tunnel["tunnel"] = TextColumn([None, *tunnels], columns["tunnel"])
     known = {
-        **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
+        **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= int(Protocol.IKEV1)),
         **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),
         "ip_id": columns["ip_id"] != NO_IDENT,
-        "message_id": columns["protocol"] != Protocol.HIP,
+        "message_id": columns["protocol"] != int(Protocol.HIP),
         "fragment": columns["fragment"] > 0,
         "fragments": columns["fragments"] > 0,
     }

@@ -37,10 +37,15 @@ from ikeanalyze.capture.protocol_numbers import (
 _RADIUS_PORTS: Final = np.array(PORTS_RADIUS, np.uint16)
 _RADIUS_CODES: Final = np.array([*range(1, 14), *range(21, 35), *range(40, 46), 50, 51, 52, 255], np.uint8)
 
+#: A UDP header and the first four bytes after it, as bytes and as one number.
 _UDP: Final = np.dtype(
-    [("source", ">u2"), ("destination", ">u2"), ("length", ">u2"), ("checksum", ">u2"), ("first", "u1"),
-     ("marker", "u1", 3)]
-)  # fmt: skip
+    {
+        "names": ["source", "destination", "length", "first", "marker"],
+        "formats": [">u2", ">u2", ">u2", "u1", ">u4"],
+        "offsets": [0, 2, 4, 8, 8],
+        "itemsize": 12,
+    }
+)
 _IKE: Final = np.dtype(
     [
         ("spi_i", ">u8"), ("spi_r", ">u8"),
@@ -50,7 +55,6 @@ _IKE: Final = np.dtype(
         ("generic", ">u4"), ("number", ">u2"), ("total", ">u2"),
     ]
 )  # fmt: skip
-_WORD: Final = np.dtype([("value", ">u4")])
 _RADIUS: Final = np.dtype([("code", "u1"), ("identifier", "u1"), ("length", ">u2")])
 _HIP: Final = np.dtype([("next", "u1"), ("length", "u1"), ("type", "u1"), ("version", "u1")])
 
@@ -177,12 +181,13 @@ class _DatagramClassifier:
 
     def classify_udp(self, packets: IpPackets, udp: Int64Array, ports: Collection[int]) -> None:
         """Classify the packets with the indexes `udp`, which are UDP datagrams."""
-        at = packets.at[udp]
+        at = packets.at.take(udp)
         header = read_struct_array(self._buffer, at, _UDP)
         length = header["length"].astype(np.int64)
         # segmentation offload leaves a UDP length of 0 (which is valid in IPv6 jumbograms, RFC 2675, 4)
-        wire_end = np.where(length == 0, packets.wire_end[udp], np.minimum(at + length, packets.wire_end[udp]))
-        truncated = at + 8 > packets.end[udp]
+        stop = packets.wire_end.take(udp)
+        wire_end = np.where(length == 0, stop, np.minimum(at + length, stop))
+        truncated = at + 8 > packets.end.take(udp)
         bad = truncated | ((length < 8) & (length != 0))
 
         def reason(index: int) -> str:
@@ -190,9 +195,9 @@ class _DatagramClassifier:
                 return "truncated inside its UDP header"
             return f"UDP length of {length[index]} is less than the UDP header"
 
-        self._add_malformed(udp, bad, reason)
-        self.category[udp[bad]] = _reject(truncated[bad] & (at[bad] + 8 <= packets.wire_end[udp[bad]]))
         if bad.any():
+            self._add_malformed(udp, bad, reason)
+            self.category[udp[bad]] = _reject(truncated[bad] & (at[bad] + 8 <= packets.wire_end[udp[bad]]))
             udp, at, header, wire_end = udp[~bad], at[~bad], header[~bad], wire_end[~bad]
 
         source, destination = header["source"].astype(np.uint16), header["destination"].astype(np.uint16)
@@ -203,14 +208,12 @@ class _DatagramClassifier:
             extra = np.array(sorted(ports), np.uint16)
             on_extra = np.isin(source, extra) | np.isin(destination, extra)
         # RFC 3948, 2.2 and RFC 5770, 5.1: 32 zero bits distinguish IKE and HIP from ESP
-        zero_word = (header["first"] == 0) & ~header["marker"].any(axis=1)
+        zero_word = header["marker"] == 0
         marked = (on_4500 | on_extra) & zero_word & (wire_end - at - 8 >= 4)
-        encapsulation = np.where(
-            on_4500 & ~(on_500 & ~marked),
-            Encapsulation.UDP_4500,
-            np.where(on_500, Encapsulation.UDP_500, Encapsulation.UDP),
-        ).astype(np.uint8)
-        end = np.minimum(packets.end[udp], wire_end)
+        encapsulation = np.full(len(udp), Encapsulation.UDP, np.uint8)
+        encapsulation[on_500] = Encapsulation.UDP_500
+        encapsulation[on_4500 & ~(on_500 & ~marked)] = Encapsulation.UDP_4500
+        end = np.minimum(packets.end.take(udp), wire_end)
         payloads = _DatagramPayloads(udp, at + 8, end, wire_end, source, destination, encapsulation)
         self._classify_ipsec(payloads, header["first"], marked, on_500 | on_extra, on_4500 | on_extra)
         other = ~(on_500 | on_4500 | on_extra)
@@ -275,8 +278,8 @@ class _DatagramClassifier:
 
     def _classify_ike(self, payloads: _DatagramPayloads) -> None:
         at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
-        version = self._buffer[np.minimum(at + 17, len(self._buffer) - 1)]
-        length = read_struct_array(self._buffer, at + 24, _WORD)["value"].astype(np.int64)
+        raw = read_struct_array(self._buffer, at, _IKE)
+        version, length = raw["version"], raw["length"].astype(np.int64)
         short = at + IKE_HEADER_BYTES > wire_end
         truncated = ~short & (at + IKE_HEADER_BYTES > end)
         unknown = ~short & ~truncated & (version >> 4 != 1) & (version >> 4 != 2)
@@ -292,11 +295,13 @@ class _DatagramClassifier:
                 return f"unknown IKE version {version[index] >> 4}.{version[index] & 15}"
             return f"IKE length field is {length[index]}, but the datagram has {size} bytes"
 
-        self.category[payloads.packet] = np.where(good, PacketCategory.IKE, _reject(truncated))
-        if not good.all():
+        if good.all():
+            self.category[payloads.packet] = PacketCategory.IKE
+        else:
+            self.category[payloads.packet] = np.where(good, PacketCategory.IKE, _reject(truncated))
             self._add_malformed(payloads.packet, ~good, reason)
-            payloads, length = payloads.select(good), length[good]
-        header, fragmented = read_ike_headers(self._buffer, payloads.at, payloads.end)
+            payloads, length, raw = payloads.select(good), length[good], raw[good]
+        header, fragmented = _convert_ike_headers(raw, self._buffer, payloads.at, payloads.end)
         if fragmented.any():
             valid = self._check_fragments(payloads, length, header, fragmented)
             if not valid.all():
@@ -313,7 +318,7 @@ class _DatagramClassifier:
     ) -> BoolArray:
         """Which messages are valid; those with an invalid fragment number (RFC 7383, 2.6) become malformed."""
         number, total = header["fragment"].astype(np.int64), header["fragments"].astype(np.int64)
-        v2 = header["protocol"] == Protocol.IKEV2
+        v2 = header["protocol"] == int(Protocol.IKEV2)
         truncated = fragmented & (length >= _FRAGMENT_END) & (payloads.at + _FRAGMENT_END > payloads.end)
         bad: BoolArray = fragmented & ~truncated & ((number == 0) | (v2 & (number > total)))
 
@@ -416,7 +421,13 @@ def read_ike_headers(
 
     They are captured up to `end`. Nothing is validated.
     """
-    raw = read_struct_array(buffer, at, _IKE)
+    return _convert_ike_headers(read_struct_array(buffer, at, _IKE), buffer, at, end)
+
+
+def _convert_ike_headers(
+    raw: npt.NDArray[np.void], buffer: UInt8Array, at: Int64Array, end: Int64Array
+) -> tuple[dict[str, npt.NDArray[np.generic]], BoolArray]:
+    """`read_ike_headers` from the headers `raw` at these positions."""
     numbered = (raw["length"] >= _FRAGMENT_END) & (at + _FRAGMENT_END <= end)
     v2 = raw["version"] >> 4 == 2
     fragmented: BoolArray = raw["next"] == np.where(v2, PAYLOAD_SKF, PAYLOAD_IKEV1_FRAGMENT)
@@ -439,7 +450,7 @@ def read_ike_headers(
         number, last = raw["total"][v1_fragment] >> 8, raw["total"][v1_fragment] & 1
         fragment[v1_fragment], fragments[v1_fragment] = number, np.where(last == 1, number, 0)
     header: dict[str, npt.NDArray[np.generic]] = {
-        "protocol": np.where(v2, Protocol.IKEV2, Protocol.IKEV1).astype(np.uint8),
+        "protocol": np.where(v2, np.uint8(Protocol.IKEV2), np.uint8(Protocol.IKEV1)),
         "spi_i": raw["spi_i"].astype(np.uint64),
         "spi_r": raw["spi_r"].astype(np.uint64),
         "next_payload": raw["next"].copy(),
@@ -482,7 +493,7 @@ def _find_later_fragments(
 
 def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolArray:
     """Which messages have payloads that can be read without keys."""
-    v2 = header["protocol"] == Protocol.IKEV2
+    v2 = header["protocol"] == int(Protocol.IKEV2)
     payload = header["next_payload"]
     encrypted_v1 = (header["flags"].astype(np.uint8) & 1 == 1) | (payload == PAYLOAD_IKEV1_FRAGMENT)
     clear: BoolArray = np.where(v2, (payload != PAYLOAD_SK) & (payload != PAYLOAD_SKF), ~encrypted_v1)

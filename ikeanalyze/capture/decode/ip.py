@@ -41,7 +41,9 @@ _IPV6: Final = np.dtype(
 )  # fmt: skip
 _EXTENSION: Final = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u2"), ("ident", ">u4")])
 
-_SKIPPED_HEADERS: Final = np.array(EXTENSION_HEADERS, np.uint8)
+#: Whether a protocol number is that of an extension header that is skipped. (256,)
+_IS_SKIPPED: Final = np.zeros(256, np.bool_)
+_IS_SKIPPED[list(EXTENSION_HEADERS)] = True
 
 #: `ident` of packets without identification.
 NO_IDENT: Final = 0xFFFFFFFF
@@ -150,13 +152,11 @@ class IpPackets(Struct):
 
 def merge_packets(parts: list[IpPackets]) -> IpPackets:
     """All packets, ordered by row."""
-    merged = parts[0]
-    if len(parts) > 1:
-        names = IpPackets.__struct_fields__
-        merged = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    elif (merged.row[1:] >= merged.row[:-1]).all():
-        return merged
-    return merged.select(np.argsort(merged.row, kind="stable"))
+    if len(parts) == 1 and (parts[0].row[1:] >= parts[0].row[:-1]).all():
+        return parts[0]
+    order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
+    names = IpPackets.__struct_fields__
+    return IpPackets(*(np.concatenate([getattr(part, name) for part in parts]).take(order) for name in names))
 
 
 def read_ipv4(buffer: UInt8Array, layers: Layers) -> tuple[IpPackets, BoolArray]:
@@ -207,7 +207,7 @@ def read_ipv6(buffer: UInt8Array, layers: Layers, book: AddressBook) -> tuple[Ip
     offset = np.zeros(count, np.int64)
     more = np.zeros(count, np.bool_)
     truncated = np.zeros(count, np.bool_)
-    rest = np.flatnonzero(np.isin(protocol, _SKIPPED_HEADERS) | (protocol == FRAGMENT_HEADER))
+    rest = np.flatnonzero(_IS_SKIPPED[protocol] | (protocol == FRAGMENT_HEADER))
     while len(rest):
         short = inside[rest] + 8 > captured[rest]
         truncated[rest[short]] = True
@@ -221,7 +221,7 @@ def read_ipv6(buffer: UInt8Array, layers: Layers, book: AddressBook) -> tuple[Ip
         inside[rest] += np.where(is_fragment, 8, extension["length"].astype(np.int64) * 8 + 8)
         protocol[rest] = extension["next"]
         # extension headers after the fragment header belong to the fragmented data, and may span several fragments
-        is_header = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == FRAGMENT_HEADER)
+        is_header = _IS_SKIPPED[protocol[rest]] | (protocol[rest] == FRAGMENT_HEADER)
         rest = rest[is_header & (offset[rest] == 0) & ~more[rest]]
     truncated |= inside > captured
     packets = IpPackets(
@@ -250,7 +250,7 @@ def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
     RFC 8200, 4.5 and RFC 4302, 3.1.1: destination options for the final destination follow the fragment header and AH.
     """
     truncated = np.zeros(len(packets), np.bool_)
-    rest = np.flatnonzero((packets.source >= FIRST_IPV6) & np.isin(packets.protocol, _SKIPPED_HEADERS))
+    rest = np.flatnonzero((packets.source >= FIRST_IPV6) & _IS_SKIPPED[packets.protocol])
     while len(rest):
         short = packets.at[rest] + 8 > packets.end[rest]
         truncated[rest[short]] = True
@@ -258,7 +258,7 @@ def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
         extension = read_struct_array(buffer, packets.at[rest], _EXTENSION)
         packets.at[rest] += extension["length"].astype(np.int64) * 8 + 8
         packets.protocol[rest] = extension["next"]
-        rest = rest[np.isin(packets.protocol[rest], _SKIPPED_HEADERS)]
+        rest = rest[_IS_SKIPPED[packets.protocol[rest]]]
     truncated |= packets.at > packets.end
     packets.protocol[truncated] = NO_NEXT_HEADER
     return truncated

@@ -84,7 +84,7 @@ class IpPacketFinder:
         inside = self._finder.find(buffer, packets, category)
         if inside is not None and len(inside):
             parts = self._follow(buffer, inside)
-        authenticated = find_rows(category == PacketCategory.AH)
+        authenticated = find_rows(category == int(PacketCategory.AH))
         if len(authenticated):
             packets = _skip_authentication_headers(buffer, packets.select(authenticated))
             packets.tunnel = self._tunnels.enter("ah", packets.tunnel)

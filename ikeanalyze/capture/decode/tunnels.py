@@ -73,7 +73,7 @@ class TunnelFinder:
 
     def find(self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array) -> Layers | None:
         """The headers inside the tunnels among these packets, which have these categories; None: no tunnels."""
-        other = find_rows(category == PacketCategory.OTHER)
+        other = find_rows(category == int(PacketCategory.OTHER))
         candidates = other[IS_TUNNEL_PROTOCOL[packets.protocol[other]]]
         if not len(candidates):
             return None
