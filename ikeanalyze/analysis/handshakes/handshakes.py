@@ -619,7 +619,10 @@ def find_last_times(state: AnalysisState) -> Int64Array:
         return core.compiled.find_last_times(exchanges, state.exchange_of_message, messages.last_ns, count)
     rows = np.flatnonzero(exchanges.set_up[state.exchange_of_message])
     last_ns = np.full(count, UNKNOWN)
-    np.maximum.at(last_ns, messages.handshake[rows], messages.last_ns[rows])
+    if len(rows):  # messages are in order of handshake
+        handshake = messages.handshake[rows]
+        start = np.flatnonzero(find_group_starts(handshake))
+        last_ns[handshake[start]] = np.maximum.reduceat(messages.last_ns[rows], start)
     return last_ns
 
 

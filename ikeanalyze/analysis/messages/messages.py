@@ -79,7 +79,7 @@ def group_messages(
     runs = RowGroups(new)
     start = runs.start
     message_of_datagram = np.empty(len(slot), np.int32)
-    message_of_datagram[order] = np.cumsum(new) - 1
+    message_of_datagram[order] = np.cumsum(new, dtype=np.int32) - np.int32(1)
 
     size = datagrams.bytes[order].astype(np.int64)
     fragment = datagrams.fragment[order]

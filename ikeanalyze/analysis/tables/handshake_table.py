@@ -280,8 +280,12 @@ def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolu
     used = np.flatnonzero(sent)
     owner = used // width
     late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
-    if late.any():  # rarely: mostly the order of types is the order of time
-        used = used[np.lexsort((begin[used], owner))]
+    if late.any():  # of few handshakes: mostly the order of types is the order of time
+        is_late = np.zeros(count, np.bool_)
+        is_late[owner[1:][late]] = True
+        places = np.flatnonzero(is_late[owner])
+        unordered = used[places]
+        used[places] = unordered[np.lexsort((begin[unordered], owner[places]))]
     return PhaseVolumes(
         exchange_type=present[used % width] if len(present) else used,
         messages=sent[used].astype(np.uint32),
