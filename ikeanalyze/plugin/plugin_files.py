@@ -9,6 +9,8 @@ from ikeanalyze.plugin import PluginError
 
 #: Wireshark's name for the profile.
 PROFILE: Final = "IKE"
+#: The file with keys in the personal folder that the plugin reads without a preference. The user writes it.
+KEY_FILE: Final = "ikex_keys"
 #: Name of the file of a profile that Wireshark writes whenever it exits: widths of columns, and positions of windows.
 _STATE_FILE: Final = "recent"
 

@@ -48,7 +48,8 @@ def test_installed_works_and_goes_without_a_trace(home, run):
     done = run("wireshark", "install", "--dry-run")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "added       ~/.local/lib/wireshark/plugins/ikex.lua\n" in done.stdout
-    assert done.stdout.count("\n") == len(FILES)
+    assert done.stdout.count("\n") == len(FILES) + 1
+    assert done.stdout.endswith("\nNothing was changed (--dry-run).\n")
     assert not (home.path / "home" / ".local").exists()
 
     done = run("wireshark", "install")
@@ -89,6 +90,16 @@ def test_what_the_user_changed_stays(home, run):
     done = run("wireshark", "uninstall")
     assert f"{columns} was changed since it was installed and is kept" in done.stderr
     assert everything(home) == {columns}
+
+
+@pytest.mark.parametrize("tshark", ["host"], indirect=True)
+def test_keys_stay_and_are_named(home, run):
+    run("wireshark", "install")
+    keys = home.put("home/.config/wireshark/ikex_keys", "secret")
+    done = run("wireshark", "uninstall")
+    assert (done.exit_code, done.stdout) == (0, f"{len(FILES)} files removed\n")
+    assert f"{keys} has keys, and is kept" in done.stderr
+    assert everything(home) == {keys}
 
 
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)

@@ -53,6 +53,7 @@ def install(
         files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
         if dry_run:
             _print_steps(installer.plan_installation(files, folders, force=force), verbose=True)
+            print_result("Nothing was changed (--dry-run).")
             return
         steps = installer.install_files(files, folders, installed_version(), force=force)
     _print_steps(steps, verbose=messages.verbose)
@@ -84,6 +85,9 @@ def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None
             messages.remark(f"{step.path} was changed since it was installed and is kept")
         elif step.done is FileStatus.RESTORED:
             messages.remark(f"{step.path} is your version again, which was kept as .orig")
+    keys = folders.profiles.parent / plugin_files.KEY_FILE
+    if keys.exists():
+        messages.remark(f"{keys} has keys, and is kept: remove it if they are secret")
 
 
 @command(app, "[OPTIONS]", "Show what is installed and what works.")
