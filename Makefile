@@ -4,7 +4,7 @@
 #   make core                compile the core, with which large captures are read several times as fast
 #   make test                linters, type checks and all tests but the lab's
 #   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
-#   make unit                the tests of the library, without commands, pages and other programs: less than a minute
+#   make unit                the tests of the library, without commands, pages, other programs and the exhaustive ones
 #   make lint                format, linter and type checks
 #   make format              format the code and apply the fixes of the linter
 #   make lab                 run real daemons and compare reports with their logs
@@ -76,7 +76,7 @@ windows: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m window $(or $(T),tests/dissectors)
 
 unit: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab and not alone" \
+	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab and not alone and not exhaustive" \
 	    $(UNIT) $(NOT_UNIT)
 
 readme: $(VENV)/.test-installed

@@ -52,6 +52,7 @@ def damaged(data: bytes, rng: Random, keep: int) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["psk-classic", "pq-mlkem768-psk", "eap-md5-radius", "pq-followup-ke", "ikev1-xauth"])
 def test_damaged_captures_with_damaged_keys(name):
     """Through reading and rewriting: no exception but those that say that nothing can be read."""

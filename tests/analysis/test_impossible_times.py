@@ -41,6 +41,7 @@ def test_the_request_at_the_end_of_time_and_its_radius_request_at_the_beginning(
     assert analysis.captures[0].accounting["ike"] == 10
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["eap-md5-radius.pcapng", "psk-classic.pcap", "ikev1-xauth.pcap"])
 def test_each_packet_may_have_any_time(name):
     packets = recorded(name)[:30]
@@ -48,6 +49,7 @@ def test_each_packet_may_have_any_time(name):
         with_times(packets, {number: clock})
 
 
+@pytest.mark.exhaustive
 def test_several_packets_may_have_any_time():
     rng = Random(1)
     packets = recorded("eap-md5-radius.pcapng")

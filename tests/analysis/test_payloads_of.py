@@ -13,6 +13,7 @@ RECORDED = [*sorted(CAPTURES.glob("*.pcap*")), *sorted(LAB_CAPTURES.glob("*.pcap
 TABLES = ("frames", "messages", "exchanges", "handshakes")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_a_handshake_is_the_same_without_the_payloads_of_others(path):
     complete = read_captures(path, ReadOptions(payloads=True))

@@ -73,6 +73,7 @@ def test_laws_hold_for_packets_out_of_order(seed, rng):
     analyse(unsorted(packets))
 
 
+@pytest.mark.exhaustive
 @FEW
 @given(st.integers(0, 2**32))
 def test_order_in_the_file_changes_nothing_but_frame_numbers(seed):

@@ -95,6 +95,7 @@ def recorded(tmp_path_factory):
     return paths, keys
 
 
+@pytest.mark.exhaustive
 def test_recorded_captures_have_the_same_rows_together(recorded):
     paths, _ = recorded
     result = same_as_alone(paths)
@@ -102,6 +103,7 @@ def test_recorded_captures_have_the_same_rows_together(recorded):
     assert len(result.skipped) == 3
 
 
+@pytest.mark.exhaustive
 def test_recorded_captures_with_their_keys(recorded):
     paths, keys = recorded
     assert len(keys) > 15
@@ -131,6 +133,7 @@ def test_ids_through_all_captures(recorded):
     assert (within["capture"] == within["capture_of_exchange"]).all()
 
 
+@pytest.mark.exhaustive
 @settings(FEW, max_examples=8)
 @given(st.integers(0, 2**32))
 def test_packets_of_one_conversation_in_several_captures(tmp_path_factory, seed):
@@ -254,6 +257,7 @@ def whole(recorded):
     return read_captures(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("SMALL_BYTES", 4_000), ("SMALL_BYTES", 0)]
 )

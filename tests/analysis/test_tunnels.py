@@ -74,6 +74,7 @@ def name_of(name, *, six):
     return f"{kinds[name][six]}:{tunnel}" if name in kinds else tunnel
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_handshakes_in_an_encapsulation_are_those_of_the_plain_capture(name, path, tmp_path):
@@ -150,6 +151,7 @@ def test_directions_with_different_identifiers_are_one_ike_sa(tmp_path):
         assert set(tunnels) == {tunnel}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [name for name in ALL if name != "prism"])
 def test_an_ike_sa_that_moves_to_another_tunnel_is_one(name, tmp_path):
     """Its addresses change from IPv4 to IPv6 (RFC 4555), and so the name of IP in IP."""

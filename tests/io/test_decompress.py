@@ -13,6 +13,7 @@ MIB = 1 << 20
 COMPRESSORS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor(level=19).compress}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_a_bomb_is_never_in_memory_as_a_whole(name):
     """256 MiB of zeros in 8 KiB (zstd) or 256 KiB (gzip)."""

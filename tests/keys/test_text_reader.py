@@ -19,6 +19,7 @@ def compare(lines: list[bytes], chance: random.Random) -> None:
     assert read(cut(lines, chance)) == read([[line] for line in lines])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name.removesuffix(".log.gz"))
 def test_relevant_lines_of_logs_suffice(path, mutation):
@@ -26,6 +27,7 @@ def test_relevant_lines_of_logs_suffice(path, mutation):
     compare(MUTATIONS[mutation](load(path), chance), chance)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", LAB_PATHS, ids=lambda path: path.name.removesuffix(".log.gz"))
 def test_relevant_lines_of_logs_of_the_lab_suffice(path):
     chance = random.Random(path.name)

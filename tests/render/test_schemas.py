@@ -41,6 +41,7 @@ def test_the_values_of_enumerations_are_those_of_the_tables():
 RECORDED = ["pq-mlkem768-psk", "eap-md5-radius", "pq-followup-ke", "tcp-psk", "lab/reauthenticate", "lab/eap-aaa-loss"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [*RECORDED, "ikev1-fragments-loss15", "lab/no-proposal", "lab/ikev1_mode-main"])
 @pytest.mark.parametrize("with_keys", [False, True], ids=["without keys", "with keys"])
 def test_reports_of_recorded_captures(name, with_keys):

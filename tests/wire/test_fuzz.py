@@ -95,6 +95,7 @@ def look_at(chain):
     return texts, inspected
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(2))
 def test_corrupted_messages_are_parsed_in_bounded_time_and_text(seed):
     rng = Random(seed)
@@ -112,6 +113,7 @@ def test_corrupted_messages_are_parsed_in_bounded_time_and_text(seed):
         parse_hip(data)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(2))
 def test_corrupted_plaintext_is_parsed_in_bounded_time_and_text(seed):
     rng = Random(seed)

@@ -93,6 +93,7 @@ def hold_handshakes_against_objects(contents: CaptureContents) -> None:
                 assert findings >= {(content.frame, text) for text in texts}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("keys", WITH_KEYS, ids=lambda path: path.name.removesuffix(".keys.json"))
 def test_columns_equal_the_objects_of_each_message(keys):
     (contents,) = summarise(find_capture(keys), keys)

@@ -60,6 +60,7 @@ def damage(path: Path, data: bytes, choices: random.Random) -> None:
     path.write_bytes(damaged)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("epoch", [0, -1])
 @pytest.mark.parametrize(
     ("algorithm", "size", "mac"),
@@ -73,6 +74,7 @@ def test_every_cipher(algorithm, size, mac, epoch, tmp_path, monkeypatch, counte
     assert counted[0] > 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_captures(seed, tmp_path, monkeypatch):
     choices = random.Random(seed)
@@ -82,6 +84,7 @@ def test_damaged_captures(seed, tmp_path, monkeypatch):
     assert are_equal(path, keys)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_captures_with_one_key_set_of_each_ike_sa(name, tmp_path, counted):
     (unnamed,) = CAPTURES.glob(f"**/{name}.keys.json")

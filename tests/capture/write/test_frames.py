@@ -219,6 +219,7 @@ LINKS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", LINKS)
 @given(
     ends=st.sampled_from([V4, V6]),
