@@ -234,7 +234,7 @@ class _ReadState:
             self._pending.append(pending)
             frames = len(capture.columns["number"])
             if _works_without_polars(self._options) and frames >= _MOST_FRAMES_WITHOUT_POLARS:
-                # The core has both processors while it reads, but not while the analysis begins.
+                # here, because reading keeps both processors busy, and the beginning of the analysis does not
                 Thread(target=_load_diagnosis, daemon=True).start()
             self._analyse(single_capture(capture))
         else:

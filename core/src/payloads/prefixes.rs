@@ -31,8 +31,9 @@ pub struct Numbers {
     pub whole: Vec<bool>,
 }
 
-/// Protocol, size of the SPI and type of a notify; no form depends on less of a payload that is so short.
-const NOTIFY_PREFIX: usize = 4;
+/// Bytes of a body that its number has room for: all of a short body; of a notify, its protocol, the size of its SPI and
+/// its type.
+const HEAD_BYTES: usize = 4;
 /// Bits of the number after the type, the critical flag and the response flag.
 const SIZE_BITS: u32 = 22;
 const HEAD_BITS: u32 = 32;
@@ -48,11 +49,11 @@ pub fn number_prefixes(payloads: &Payloads, suspicious: &[i64], rules: &Rules) -
         if kind == rules.auth && (head >> 24) as u8 == rules.signature {
             prefix = None;
         }
-        if kind == rules.notify && size >= NOTIFY_PREFIX && rules.is_opaque[(head & 0xFFFF) as usize] {
-            prefix = Some(NOTIFY_PREFIX);
+        if kind == rules.notify && size >= HEAD_BYTES && rules.is_opaque[(head & 0xFFFF) as usize] {
+            prefix = Some(HEAD_BYTES);
         }
-        if size <= NOTIFY_PREFIX {
-            prefix = Some(NOTIFY_PREFIX);
+        if size <= HEAD_BYTES {
+            prefix = Some(HEAD_BYTES);
         }
         if suspicious.next_if_eq(&(row as i64)).is_some() {
             prefix = None;
@@ -68,7 +69,8 @@ pub fn number_prefixes(payloads: &Payloads, suspicious: &[i64], rules: &Rules) -
     numbers
 }
 
-/// Four bytes of the body; those before the end of the heap if it has fewer, which the size then excludes.
+/// The first four bytes of a body, or what follows it if it is shorter: the heap has room after the last message. Without
+/// that room, the last four bytes of the heap, as in Python.
 fn read_head(heap: &[u8], begin: i64) -> u32 {
     let begin = usize::try_from(begin).unwrap_or(0).min(heap.len().saturating_sub(4));
     heap.get(begin..begin + 4)
