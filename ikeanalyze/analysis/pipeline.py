@@ -43,6 +43,7 @@ from ikeanalyze.analysis.exchanges.unprotected import (
     find_unprotected_exchanges,
     select_ignored_messages,
 )
+from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
     ShortResponses,
     find_short_responses,
@@ -404,7 +405,8 @@ def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDa
 def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "_FramesTableWriter") -> AnalysisState:
     """Assign datagrams to handshakes, and group them into messages and exchanges.
 
-    Meanwhile the other thread parses IKE_SA_INIT messages, and then begins with the table of frames.
+    Meanwhile the other thread parses IKE_SA_INIT messages, begins with the table of frames and, without the core, which
+    needs a millisecond for it, summarises the datagrams of each handshake.
     """
     traffic, datagrams = run.traffic, grouped.ike
     clear = traffic.clear
@@ -419,6 +421,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
         frames_writer.start_packets(grouped)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
+    started = run.pool.submit(summarise_datagrams, datagrams, association) if core.compiled is None else None
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
@@ -440,6 +443,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     return AnalysisState(
         datagrams=datagrams,
         association=association,
+        summary=started.result() if started else summarise_datagrams(datagrams, association),
         messages=messages,
         message_of_datagram=message_of_datagram,
         exchanges=exchanges,

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.init_messages import InitMessages
+from ikeanalyze.analysis.handshakes.datagram_summary import DatagramSummary
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.ikev1_fragments import ReassembledMessage
@@ -20,6 +21,7 @@ class AnalysisState(Struct, frozen=True):
 
     datagrams: Datagrams
     association: SaAssociation
+    summary: DatagramSummary
     messages: MessageColumns
     message_of_datagram: Int32Array
     exchanges: ExchangeColumns

@@ -15,7 +15,7 @@ from ikeanalyze.analysis.exchanges.answers import end_in_order
 from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.analysis.handshakes.handshakes import summarise_datagrams
+from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.messages.association import SaAssociation, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates

@@ -21,15 +21,14 @@ from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, InitFacts, 
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
 from ikeanalyze.analysis.handshakes.rekeyed import find_rekeyed_ike_sas
-from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
+from ikeanalyze.analysis.messages.association import ASKS_AGAIN
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
-from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
@@ -127,32 +126,12 @@ class _DistinctFacts:
         return place
 
 
-class DatagramSummary(Struct, frozen=True):
-    """What the datagrams of each handshake tell about it. (handshakes,) each"""
-
-    request: Int64Array  # row of the last IKE_SA_INIT request, -1: none
-    response: Int64Array  # the same of the response
-    spi_r: UInt64Array
-    one_sided: npt.NDArray[np.int8]  # as in `HandshakeColumns`
-
-
-def summarise_datagrams(datagrams: Datagrams, association: SaAssociation) -> DatagramSummary:
-    """Summarise the datagrams of each handshake."""
-    count = association.count
-    if core.compiled is not None:
-        return DatagramSummary(**core.compiled.summarise_datagrams(datagrams, association, count))
-    request, response = _find_last_inits(datagrams, association, count)
-    spi_r = _get_responder_spis(datagrams, association, count)
-    return DatagramSummary(request, response, spi_r, _find_one_sided(datagrams, association, count))
-
-
 def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
     state = sources.state
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
     head = association.find_first_rows()
-    summary = summarise_datagrams(datagrams, association)
-    request, response = summary.request, summary.response
+    request, response = state.summary.request, state.summary.response
     endpoints = _get_endpoints(state, head, request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
     hip = _collect_hip_facts(state)
@@ -165,14 +144,14 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
     wanted = _find_wanted_requests(facts.all, final_form)
     reason = _find_errors(facts.all, final_form, phase1, hip, sources)
-    one_sided = summary.one_sided
+    one_sided = state.summary.one_sided
     evidence = _collect_evidence(sources, head, reason, one_sided)
     outcome = decide_outcome(evidence)
     breakdown = _compute_breakdown(sources, endpoints, evidence, outcome)
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
     spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
-    spi_r = summary.spi_r
+    spi_r = state.summary.spi_r
     replaces: dict[int, int] = {}
     for row, (predecessor, created) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
         replaces[row] = predecessor
@@ -264,20 +243,6 @@ def _match_rekeyed_sas(
     return {row: rekeyed[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in rekeyed}
 
 
-def _find_last_inits(datagrams: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
-    """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
-    init = is_ikev2_init(datagrams) & ~datagrams.is_ikev1
-    request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    rows = np.flatnonzero(init & ~datagrams.is_response)
-    request[association.handshake[rows]] = rows
-    rows = np.flatnonzero(init & datagrams.is_response)
-    response[association.handshake[rows]] = rows
-    # a late refusal does not undo an accepting response
-    rows = rows[datagrams.next_payload[rows] != int(PayloadType.NOTIFY)]
-    response[association.handshake[rows]] = rows
-    return request, response
-
-
 def _is_followed(state: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
     """Whether another request followed the last response. (handshakes,)"""
     followed = (request >= 0) & (response >= 0)
@@ -285,30 +250,6 @@ def _is_followed(state: AnalysisState, request: Int64Array, response: Int64Array
     asked, answered = (state.exchange_of_message[state.message_of_datagram[of[rows]]] for of in (request, response))
     followed[rows] = asked > answered
     return followed
-
-
-def _get_responder_spis(datagrams: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
-    """The responder's SPI: that of the encrypted messages, or else of its last response. (handshakes,)"""
-    spi_r = np.zeros(count, np.uint64)
-    known = datagrams.spi_r != 0
-    init = is_ikev2_init(datagrams)
-    for rows in (known & init, known & ~init):
-        spi_r[association.handshake[rows]] = datagrams.spi_r[rows]
-    return spi_r
-
-
-def _find_one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
-    """The only side whose messages are in the capture, although the other side sent some too (`one_sided`)."""
-    initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
-    responders = np.bincount(association.handshake, minlength=count) - initiators
-    # the responder's SPI, or a HIP packet after I1, shows that the other side has sent a message
-    known = (datagrams.spi_r != 0) | ((datagrams.protocol == Protocol.HIP) & (datagrams.exchange_type != I1_R1))
-    answered = np.zeros(count, np.bool_)
-    answered[association.handshake[known]] = True
-    result = np.full(count, -1, np.int8)
-    result[(responders == 0) & answered] = 0
-    result[(initiators == 0) & (responders > 0)] = 1
-    return result
 
 
 def _collect_hip_facts(state: AnalysisState) -> "Mapping[int, HipFacts]":
