@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct, structs
@@ -68,11 +68,7 @@ from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.analysis.tables.columns import AddressColumn, SeriesColumn, TableColumns, make_empty_columns
-from ikeanalyze.analysis.tables.handshake_table import (
-    build_handshake_columns,
-    build_volume_columns,
-    select_handshake_sources,
-)
+from ikeanalyze.analysis.tables.handshake_table import build_handshake_columns, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
@@ -198,7 +194,6 @@ class _PipelineResult(Struct, frozen=True):
     frames: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     messages: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     exchanges: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
-    volumes: "Future[dict[str, Any]] | None"  # of the handshakes, as columns; None: not wanted
     suspects: "pl.DataFrame | None"  # facts about the handshakes to diagnose; None: all are clean
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
@@ -226,7 +221,7 @@ def build_tables(
         result = _analyse_frames(run)
         run.release_memory()  # building the tables needs the most memory
         sources = result.sources
-        needed = select_handshake_sources(sources, result.volumes.result() if result.volumes else {})
+        needed = select_handshake_sources(sources)
         _collect_details(sources, options, details)
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
@@ -274,7 +269,7 @@ def survey_frames(
     """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
     options = structs.replace(options, frames_table=False, messages_table=False)
     with ThreadPoolExecutor(1) as pool:
-        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool), with_tables=False)
+        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool), exchanges_table=False)
 
 
 def _add_diagnoses(handshakes: TableColumns, suspects: "pl.DataFrame | None") -> None:
@@ -303,8 +298,7 @@ def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> "pl.Data
     return run.make_table("exchanges", build_exchange_columns(sources))
 
 
-def _analyse_frames(run: _PipelineRun, *, with_tables: bool = True) -> _PipelineResult:
-    """Analyse the frames; `with_tables`: the tables of exchanges and handshakes are wanted."""
+def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _PipelineResult:
     numbering, traffic, options = run.numbering, run.traffic, run.options
     clear, facts = traffic.clear, run.facts
     frames_writer = _FramesTableWriter(run)
@@ -345,13 +339,9 @@ def _analyse_frames(run: _PipelineRun, *, with_tables: bool = True) -> _Pipeline
     del endings  # `answers` have what the other steps need
     exchange_ids = numbering.number_exchanges(state)
     ids = RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids)
-    # the other thread makes the table of messages and adds them up while this one analyses handshakes
+    # the other thread makes the table of messages while this one analyses handshakes
     message_sources = MessageTableSources(ids, messages, state.exchange_of_message, exchanges, radius, contents)
     messages_table = run.pool.submit(_build_messages_table, run, message_sources) if options.messages_table else None
-    volumes = None
-    if with_tables:
-        set_up = exchanges.set_up[state.exchange_of_message]
-        volumes = run.pool.submit(build_volume_columns, messages, set_up, len(capture))
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
@@ -374,10 +364,10 @@ def _analyse_frames(run: _PipelineRun, *, with_tables: bool = True) -> _Pipeline
         tunnels=frames.tunnels,
         lab=lab,
     )
-    started_exchanges = run.pool.submit(_build_exchanges_table, run, sources) if with_tables else None
+    started_exchanges = run.pool.submit(_build_exchanges_table, run, sources) if exchanges_table else None
     suspects = _collect_facts(run, handshakes, state, answers, short)
     clear.clear()
-    return _PipelineResult(sources, frames.table, messages_table, started_exchanges, volumes, suspects, warnings)
+    return _PipelineResult(sources, frames.table, messages_table, started_exchanges, suspects, warnings)
 
 
 def _collect_facts(

@@ -57,12 +57,15 @@ class HandshakeTableSources(Struct, frozen=True):
     lab: LabMatches
 
 
-def select_handshake_sources(sources: TableSources, volumes: dict[str, Any]) -> HandshakeTableSources:
-    """The sources of the handshakes table; `volumes`: see `build_volume_columns`."""
+def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
+    """The sources of the handshakes table, which the messages are added up for."""
+    count = len(sources.handshakes)
+    messages = sources.messages if count else None
+    set_up = sources.exchanges.set_up[sources.exchange_of_message]
     return HandshakeTableSources(
         ids=sources.ids,
         addresses=sources.addresses,
-        volumes=volumes,
+        volumes={} if messages is None else _volumes(messages, set_up, count),
         radius=sources.radius,
         handshakes=sources.handshakes,
         capture_duplicates=sources.capture_duplicates,
@@ -124,16 +127,8 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
     return TableColumns(columns, layouts.HANDSHAKES, ids.numbering.select_paths(ids.capture), count)
 
 
-def build_volume_columns(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
-    """Messages, frames and bytes of each handshake, and those of retransmissions.
-
-    Args:
-        messages: all messages.
-        set_up: whether each sets up its IKE SA. (messages,)
-        count: number of handshakes.
-    """
-    if not count:
-        return {}
+def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
+    """Messages, frames and bytes of each handshake, and those of retransmissions."""
     sums = sum_volumes(messages, set_up, count)
     volume, needed = sums["initiator_bytes"] + sums["responder_bytes"], sums.pop("needed_bytes")
     return {
