@@ -4,6 +4,7 @@
 #   make core                compile the core, with which large captures are read several times as fast
 #   make test                linters, type checks and all tests but the lab's
 #   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
+#   make test ALL_TSHARKS=1  also the cases that run with one version of tshark in turns, with every version
 #   make unit                the tests of the library, without commands, pages, other programs and the exhaustive ones
 #   make lint                format, linter and type checks
 #   make format              format the code and apply the fixes of the linter
@@ -34,7 +35,7 @@ BEFORE := 0fda98f
 # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each start would compile the package again: a third of a
 # small report's time.
 BYTECODE := $(BIN)/python -m compileall -q ikeanalyze
-PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
+PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)") $(if $(ALL_TSHARKS),--all-tsharks)
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
 
