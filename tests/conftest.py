@@ -1,8 +1,10 @@
 """Nothing is skipped for want of a tool where everything is meant to run."""
 
+import gc
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -37,6 +39,16 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run each case of tests marked `turns` with every tshark, instead of with one of them"
     parser.addoption("--all-tsharks", action="store_true", help=text)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Without garbage collection, which would look at the growing number of items again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
