@@ -1,13 +1,17 @@
 """The tsharks of the tests are what they are said to be."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.tsharks import TEMPORARY, TREES, find
+from tests.paths import ROOT
+from tests.tsharks import NAMES, TEMPORARY, TREES, find
 
 SCRIPT = Path(__file__).parent.parent / "ikeanalyze" / "lab" / "debian_tree.sh"
 CAPTURE = Path(__file__).parent.parent / "captures" / "pq-mlkem768-psk.pcap"
@@ -92,3 +96,68 @@ def test_a_missing_tree_says_how_to_make_it(tmp_path, monkeypatch):
     monkeypatch.setenv("IKEANALYZE_TREES", str(tmp_path))
     for name in TREES:
         assert find(name).endswith(f"ikeanalyze/lab/debian_tree.sh {name} tshark")
+
+
+#: Tests of products: names with the same index, two parameters, and one without cases besides the versions.
+IN_TURNS = """
+import pytest
+
+pytestmark = pytest.mark.turns
+
+@pytest.mark.parametrize(("number", "square", "cube"), [(number, number**2, number**3) for number in range(7)])
+def test_numbers(tshark, number, square, cube):
+    pass
+
+@pytest.mark.parametrize("letter", ["a", "b", "c", "d"])
+@pytest.mark.parametrize("number", range(2))
+def test_letters(number, letter, tshark):
+    pass
+
+def test_nothing():
+    pass
+"""
+
+
+def list_items(folder, *arguments, inside=""):
+    """The items of IN_TURNS that would run: function, case and tshark of each."""
+    path = folder / "test_in_turns.py"
+    path.write_text(IN_TURNS)
+    options = ["-P", "-m", "pytest", "--collect-only", "-c", ROOT / "pyproject.toml", "-p", "tests.conftest"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *options, *arguments, f"{path}{inside}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+    assert done.returncode == 0, done.stdout
+    items = []
+    for function, parameters in re.findall(r"::(\w+)(?:\[(.*)\])?$", done.stdout, re.MULTILINE):
+        values = parameters.split("-")
+        [version] = [value for value in values if value in NAMES] or [None]
+        items.append((function, *(value for value in values if value not in NAMES), version))
+    return items
+
+
+def test_cases_run_with_the_versions_in_turns(tmp_path):
+    turns = list_items(tmp_path)
+    assert len(turns) == len(set(turns)) == 7 + 8 + 1
+    assert {item for item in turns if item[0] != "test_letters"} == {
+        *(("test_numbers", *map(str, (number, number**2, number**3)), NAMES[number % 3]) for number in range(7)),
+        ("test_nothing", "", None),
+    }
+    letters = {item[1:-1]: item[-1] for item in turns if item[0] == "test_letters"}
+    assert set(letters) == {(str(number), letter) for number in range(2) for letter in "abcd"}
+    assert {*Counter(letters.values()).values()} == {2, 3}
+    every = list_items(tmp_path, "--all-tsharks")
+    assert len(every) == 3 * (len(turns) - 1) + 1
+    assert set(turns) < set(every)
+
+
+def test_the_turn_of_a_case_does_not_depend_on_what_is_selected(tmp_path):
+    turns = list_items(tmp_path)
+    assert list_items(tmp_path, "-k", "test_letters and 1-c") == [
+        item for item in turns if item[:3] == ("test_letters", "1", "c")
+    ]
+    assert list_items(tmp_path, inside="::test_letters") == [item for item in turns if item[0] == "test_letters"]
+    # an item that is named runs, whoever has the turn
+    for version in NAMES:
+        assert list_items(tmp_path, inside=f"::test_numbers[{version}-5-25-125]") == [
+            ("test_numbers", "5", "25", "125", version)
+        ]

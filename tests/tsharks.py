@@ -9,6 +9,13 @@ A test takes the fixture `tshark` (tests/conftest.py) and runs once with each of
 
     @pytest.mark.parametrize("tshark", ["forky"], indirect=True)     # or with some of them
 
+    @pytest.mark.turns                                               # or each case with one of them, in turns
+    @pytest.mark.parametrize("name", NAMES_OF_MANY_CAPTURES)
+
+`turns` is for products of many cases and all versions in which the case matters more than the version: the first case
+runs with the first version, the second case with the second one, and so on, whatever is selected. With `--all-tsharks`
+(`make test ALL_TSHARKS=1`), each case runs with every version, and an item that is named runs in any case.
+
 tshark runs as an ordinary user, since newer ones run no Lua for root, with an empty home and an empty configuration
 folder. So it sees none of the caller's files: captures, scripts and settings are handed over by name or content.
 Where several runs share a home (what a plugin leaves there, say), they share a `Room`:

@@ -22,6 +22,7 @@ def read_recorded(name, keys=False):
     return ikeanalyze.read(CAPTURES / name, keys=[log] if keys else [])
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", RECORDED)
 def test_handshakes_equal_those_of_the_report(tshark, name):
     shown = [line.split()[:14] for line in recorded_statistics(tshark, name)[0][2:]]
@@ -47,6 +48,7 @@ def test_handshakes_equal_those_of_the_report(tshark, name):
     assert shown == expected
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", RECORDED)
 def test_handshake_and_transmission_of_each_frame_equal_those_of_the_report(tshark, name):
     """Also which frames were captured duplicates."""
@@ -70,6 +72,7 @@ def test_handshake_and_transmission_of_each_frame_equal_those_of_the_report(tsha
     assert parts <= set(frames.filter(pl.col("ip_fragment"))["number"])
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", RECORDED)
 def test_round_trips_equal_those_of_the_report(tshark, name):
     shown = {}

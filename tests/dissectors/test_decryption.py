@@ -289,6 +289,7 @@ def test_an_encapsulation_key_above_the_modulus_is_reported(tshark):
     assert (4, text) in findings(tshark, capture, keys=sa.key_file())
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

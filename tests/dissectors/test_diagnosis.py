@@ -88,6 +88,7 @@ def test_recorded_captures_have_the_diagnoses_of_the_report(tshark, tmp_path, pa
     assert list_shown(tshark, copy, None) == list_reported(copy, [])
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
 def test_faults_have_the_diagnoses_of_the_report_with_keys(tshark, tmp_path, path):
     keys = path.with_suffix(".keys.json")

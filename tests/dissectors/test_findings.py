@@ -169,6 +169,7 @@ def test_a_message_quoted_by_an_icmp_error_is_ignored(tshark):
     assert [line[0] for line in fields(tshark, trace.pcap(), "frame.number")] == ["1"]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", RECORDED)
 def test_findings_do_not_depend_on_the_other_fields_that_are_used(tshark, name):
     """A filter on one field needs little of most messages; with a field of each message, all are examined."""

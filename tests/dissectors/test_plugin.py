@@ -126,6 +126,7 @@ def test_other_traffic_has_no_fields_of_the_plugin(tshark):
     assert fields(tshark, CAPTURES / "eap-md5-radius.pcapng", "frame.number", only="ikex && !isakmp") == []
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("statistic", ["handshakes", "list", "details", "exchanges", "ladders", "diagnosis"])
 def test_statistics_without_a_handshake_name_the_ports(tshark, statistic):
     """IKE may use a port that the plugin does not read."""

@@ -84,6 +84,7 @@ def test_reports_have_the_fragments(change, expected, messages):
     assert len(analysis.messages) == messages
 
 
+@pytest.mark.turns
 @each_case
 def test_the_plugin_has_the_fragments(change, expected, messages, tshark):
     shown = fields(tshark, make_capture(change), "ikex.transmission", "ikex.fragment", "ikex.fragments")

@@ -8,6 +8,7 @@ from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 NAMES = tuple(f"ikex.diagnosis.{name}" for name in ("code", "concerns", "frame", "confidence", "message"))
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("case", read_diagnosis_cases(), ids=str)
 def test_the_plugin_has_the_diagnosis(tshark, tmp_path, case):
     capture = make_diagnosis_trace(case).write(tmp_path / "capture.pcap")

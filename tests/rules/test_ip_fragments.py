@@ -42,6 +42,7 @@ def test_reports_have_the_outcome(times, lost, expected):
     assert ikeanalyze.read(make_capture(times, lost)).handshakes["outcome"].to_list() == [expected]
 
 
+@pytest.mark.turns
 @each_case
 def test_the_plugin_has_the_outcome(times, lost, expected, tshark):
     assert fields(tshark, make_capture(times, lost), "ikex.outcome", only="frame.number == 1") == [[expected]]

@@ -118,6 +118,7 @@ def test_reports_follow_each_initiator(make):
     assert ikeanalyze.read(trace.pcap()).frames["handshake"].to_list() == expected
 
 
+@pytest.mark.turns
 @each_case
 def test_the_plugin_follows_each_initiator(make, tshark):
     trace, expected = make()

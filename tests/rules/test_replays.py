@@ -102,6 +102,7 @@ def test_reports_have_the_replays(make, tmp_path):
     assert analysis.frames["handshake"].to_list() == expected
 
 
+@pytest.mark.turns
 @each_case
 def test_the_plugin_has_the_replays(make, tshark):
     trace, expected = make()

@@ -29,6 +29,7 @@ def anonymizer():
     return PacketAnonymizer(pseudonyms, MessageAnonymizer(pseudonyms))
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     "name",
     [
