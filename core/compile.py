@@ -4,6 +4,7 @@ Exit status 2: there is no cargo.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,10 @@ def main(path: str) -> int:
         return NO_CARGO
     manifest = Path(__file__).with_name("Cargo.toml")
     command = [cargo, "build", "--release", "--locked", "--lib", f"--manifest-path={manifest}"]
-    built = subprocess.run([*command, "--message-format=json-render-diagnostics"], stdout=subprocess.PIPE, check=False)
+    command.append("--message-format=json-render-diagnostics")
+    # the stable interface is the same for all interpreters; PyO3 would compile again wherever PATH finds another one
+    environment = {**os.environ, "PYO3_NO_PYTHON": "1"}
+    built = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     if built.returncode:
         return 1
     messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith(b"{")]
