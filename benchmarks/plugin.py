@@ -7,7 +7,6 @@ Each work is done by tshark without the plugin and with it, in turns, in every v
 
 import argparse
 import io
-import os
 import struct
 import subprocess
 import tarfile
@@ -21,6 +20,7 @@ from typing import Final
 from benchmarks.generate import generate
 from benchmarks.generated_section import replace_section
 from tests.floods.generate import FLOODS
+from tests.floods.measure import Cost, measure_program
 from tests.tsharks import NAMES, Room, Tshark, find
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -61,14 +61,6 @@ WORKS: Final = (
 FLOOD_NAMES: Final = ("half_open", "fragments_of_one_message")
 #: A message has no more fragments (RFC 7383, 2.5).
 MAX_FRAGMENTS: Final = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Processor time in seconds, and peak resident memory in bytes."""
-
-    seconds: float
-    peak: int
 
 
 def read_records(path: Path) -> Records:
@@ -127,11 +119,7 @@ def make_captures(folder: Path, packets: int) -> None:
 
 def measure(room: Room, *words: str) -> Cost:
     """What a run of tshark costs."""
-    process = subprocess.Popen(room.command("tshark", "-n", *words), stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"tshark failed: {' '.join(words)}")
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return measure_program(room.command("tshark", "-n", *words))
 
 
 def find_least(costs: Sequence[Cost]) -> Cost:

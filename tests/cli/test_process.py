@@ -14,9 +14,6 @@ from ikeanalyze.capture.frames import MIN_COMPILED_BYTES
 from tests.craft import SECOND, Handshake, Trace, transport
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.alone
-
-
 # The command line with captures read by hand: 2,000 handshakes, more than a pipe holds.
 STAND_IN = """
 import ikeanalyze.analysis.read
@@ -25,7 +22,7 @@ def analyse_captures(paths, options):
     if paths == ["slow"]:
         import time
         print("reading", flush=True)
-        time.sleep(30)
+        time.sleep(300)
     return analysis_examples.analysed(analysis_examples.analysis([1] * 2000))
 ikeanalyze.analysis.read.analyse_captures = analyse_captures
 from ikeanalyze.cli import main
@@ -109,6 +106,7 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+@pytest.mark.alone
 def test_starting_is_fast():
     code = "import sys, ikeanalyze; print({'polars', 'numpy', 'typer', 'rich'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -10,8 +10,6 @@ import pytest
 
 from tests.paths import CAPTURES
 
-pytestmark = pytest.mark.alone
-
 ALTERNATE_SCREEN_LEFT = b"\x1b[?1049l"
 
 
@@ -33,7 +31,7 @@ class Terminal:
         self.fd = ours
         self.seen = b""
 
-    def until(self, text: bytes, seconds: float = 20) -> bool:
+    def until(self, text: bytes, seconds: float = 60) -> bool:
         """Wait for output; False: it did not come."""
         end = time.monotonic() + seconds
         while text not in self.seen and time.monotonic() < end:
@@ -50,9 +48,9 @@ class Terminal:
 
     def end(self) -> int:
         """Its exit status, with all output read."""
-        self.until(b"\0never", 10)
+        self.until(b"\0never")
         try:
-            return self.process.wait(10)
+            return self.process.wait(60)
         finally:
             self.process.kill()
             os.close(self.fd)
@@ -106,7 +104,7 @@ def test_colours_are_the_terminals_own_and_none_with_no_color():
     for more in ({}, {"NO_COLOR": "1"}):
         terminal = Terminal(capture, **more)
         assert terminal.until(b"25 handshakes")
-        terminal.until(b"quit", 5)
+        assert terminal.until(b"quit")
         terminal.keys(b"q")
         assert terminal.end() == 0
         assert b"[38;2;" not in terminal.seen
@@ -157,19 +155,26 @@ def test_who_quits_while_a_handshake_is_read_leaves_nothing_behind(tmp_path):
     room = tmp_path / "room"
     room.mkdir()
     (tmp_path / "sitecustomize.py").write_text(
-        "import time\nfrom ikeanalyze.view import opening\nread = opening.read\n"
-        "def slowly(*a, **k):\n    time.sleep(1.5)\n    return read(*a, **k)\nopening.read = slowly\n"
+        "import os, time\nfrom ikeanalyze.view import session\nread = session.read_captures\n"
+        "def slowly(*a, **k):\n    while not os.path.exists(os.environ['MAY_GO_ON']):\n        time.sleep(0.01)\n"
+        "    return read(*a, **k)\nsession.read_captures = slowly\n"
     )
+    may_go_on = tmp_path / "may-go-on"
     paths = os.pathsep.join([str(tmp_path), os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
-    terminal = Terminal(str(CAPTURES / "psk-classic.pcap"), PYTHONPATH=paths, TMPDIR=str(room))
+    terminal = Terminal(
+        str(CAPTURES / "psk-classic.pcap"), PYTHONPATH=paths, TMPDIR=str(room), MAY_GO_ON=str(may_go_on)
+    )
     assert terminal.until(b"quit")
     terminal.keys(b"\r")
     assert terminal.until(b"loading...")
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not list(room.iterdir()) and time.monotonic() < end:
         time.sleep(0.01)
     assert list(room.iterdir())
     terminal.keys(b"\x03")
+    assert terminal.until(ALTERNATE_SCREEN_LEFT), terminal.seen  # it has been quit, and the handshake is still read
+    assert list(room.iterdir())
+    may_go_on.touch()
     assert terminal.end() == 0
     assert list(room.iterdir()) == []
 

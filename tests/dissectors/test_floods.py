@@ -1,12 +1,15 @@
-"""Floods cost the plugin time and memory in proportion to their packets."""
+"""Floods cost the plugin time and memory in proportion to their packets.
+
+Processor times are compared, not times by the clock, so that other tests may run meanwhile.
+"""
+
+from functools import cache
 
 import pytest
 
 from benchmarks.plugin import find_least, measure
 from tests.dissectors.run_plugin import PLUGIN
 from tests.floods.generate import FLOODS
-
-pytestmark = pytest.mark.alone
 
 START = 100
 #: Numbers of packets that take about as long as the start of tshark, or longer. A test reads four times as many, too.
@@ -25,7 +28,22 @@ WORKS = {
     "much": ("-2", "-Y", "ikex.retransmission == 1 || ikex.fragment.missing == 1 || ikex.response_in == 1"),
     "statistics": ("-q", "-z", "ikex,handshakes"),
 }
-KB_EACH = 24  # of a packet, or of a request and its response
+KB_EACH = 30  # of a packet, or of a request and its response; 23 are needed at most
+#: Processor times vary where processes share a core and its caches: one of so many attempts must do.
+ATTEMPTS = 4
+
+
+def measure_flood(room, name, packets, work):
+    capture = str(room.put("capture", FLOODS[name].generate(packets)))
+    return measure(room, "-X", "lua_script:plugin/ikex.lua", "-r", capture, *work)
+
+
+@cache
+def measure_start(tshark, work):
+    """What tshark costs with a few packets: the same for each flood, so it is measured once."""
+    with tshark.room() as room:
+        room.put("plugin", PLUGIN)
+        return find_least([measure_flood(room, "half_open", START, work) for _ in range(3)])
 
 
 @pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
@@ -34,21 +52,17 @@ KB_EACH = 24  # of a packet, or of a request and its response
 def test_four_times_the_packets_of_a_flood_take_four_times_the_time(tshark, name, work):
     """Requests with other SPIs, each a new IKE SA; fragments of one message with other numbers (RFC 7383); and floods
     in which all messages belong to one exchange type of one IKE SA."""
+    start, packets = measure_start(tshark, work), 4 * SMALL[name]
+    most_memory = start.peak + packets * KB_EACH * 1000
+    small, large = [], []
     with tshark.room() as room:
         room.put("plugin", PLUGIN)
-
-        def measure_flood(packets, runs=1):
-            capture = str(room.put("capture", FLOODS[name].generate(packets)))
-            return find_least(
-                [measure(room, "-X", "lua_script:plugin/ikex.lua", "-r", capture, *work) for _ in range(runs)]
-            )
-
-        start, small = measure_flood(START, runs=3), measure_flood(SMALL[name], runs=2)
-        packets = 4 * SMALL[name]
-        most_seconds = start.seconds + 8 * (small.seconds - start.seconds)  # quadratic: 16 times
-        most_memory = start.peak + packets * KB_EACH * 1000
-        large = measure_flood(packets)
-        if large.seconds > most_seconds or large.peak > most_memory:  # both vary on a busy machine
-            large = find_least([large, measure_flood(packets, runs=2)])
-    assert large.seconds <= most_seconds
-    assert large.peak <= most_memory
+        for _ in range(ATTEMPTS):
+            small.append(measure_flood(room, name, SMALL[name], work))
+            large.append(measure_flood(room, name, packets, work))
+            least = find_least(large)
+            most_seconds = start.seconds + 8 * (find_least(small).seconds - start.seconds)  # quadratic: 16 times
+            if least.seconds <= most_seconds and least.peak <= most_memory:
+                return
+    assert least.seconds <= most_seconds, (start, small, large)
+    assert least.peak <= most_memory, (start, small, large)

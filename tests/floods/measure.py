@@ -20,8 +20,16 @@ class Cost:
 
 def measure(command: Sequence[str]) -> Cost:
     """Run `ikeanalyze` with these arguments, which must succeed."""
+    return measure_program([sys.executable, "-m", "ikeanalyze", *command])
+
+
+def measure_program(command: Sequence[str]) -> Cost:
+    """Run a program, which must succeed.
+
+    Its peak is that of the program alone, however large the process is that starts it.
+    """
     peak = 0
-    with subprocess.Popen([sys.executable, "-m", "ikeanalyze", *command], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             peak = max(peak, read_peak(process.pid))
             time.sleep(0.02)

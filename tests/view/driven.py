@@ -30,7 +30,7 @@ class Driver:
         """The screen, when all that the keys asked for is done: as a reader, who looks before pressing the next."""
         for key in keys:
             await self.pilot.press(key)
-            await self.app.workers.wait_for_complete()
+            await self.settled()
         return await self.settled()
 
     async def type(self, text: str) -> str:
@@ -38,9 +38,26 @@ class Driver:
         return await self.press(*(names.get(sign, sign) for sign in text))
 
     async def settled(self) -> str:
-        await self.app.workers.wait_for_complete()
-        await self.pilot.pause()
-        return self.screen()
+        """The screen, when nothing is left to be done.
+
+        Textual's pilot only waits until the process uses little processor time, as it also does while a busy machine
+        runs others.
+        """
+        while True:
+            await self.app.workers.wait_for_complete()
+            await self.pilot.pause(0)
+            if self.app._exit or not self._is_busy():
+                return self.screen()
+
+    def _is_busy(self) -> bool:
+        """Return whether a message waits to be handled, a part of the screen to be drawn, or a handshake to be read."""
+        screen = self.app.screen
+        pumps = [self.app, *screen.walk_children(with_self=True)]
+        return (
+            any(pump.message_queue_size or pump._next_callbacks for pump in pumps)
+            or bool(screen._layout_required or screen._repaint_required or screen._dirty_widgets or screen._callbacks)
+            or any(not worker.is_finished for worker in self.app.workers)
+        )
 
     def screen(self) -> str:
         strips = self.app.screen._compositor.render_strips()

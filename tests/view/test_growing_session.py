@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.live.engine import LiveEngine
@@ -11,8 +9,6 @@ from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.view.growing_session import GrowingSession
 from tests.paths import CAPTURES
 from tests.view.driven import browsed, drive
-
-pytestmark = pytest.mark.alone
 
 CAPTURE = CAPTURES / "loss20-classic.pcap"
 

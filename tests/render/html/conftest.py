@@ -41,6 +41,7 @@ def chromium():
         options.add_argument(argument)  # as root, and in a container, there is no sandbox
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(programs["chromedriver"]))
+    driver.set_script_timeout(60)
     try:
         yield driver
     finally:

@@ -2,17 +2,17 @@
 
 import base64
 import re
-import time
 
 import pytest
 from axe_core_python.selenium import Axe
+from selenium.webdriver.support.wait import WebDriverWait
 
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.report.figures import write_report_figures
 from tests.paths import CAPTURES
 from tests.render.analysis_examples import analysis
 
-pytestmark = [pytest.mark.browser, pytest.mark.alone]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
@@ -39,6 +39,11 @@ def media(driver, *, scheme="light", kind=""):
 
 def script(driver, text, *arguments):
     return driver.execute_script(f"return {text}", *arguments)
+
+
+def wait_until(driver, condition, *arguments):
+    """Wait for what the page does after an event."""
+    WebDriverWait(driver, 60, poll_frequency=0.02).until(lambda _: script(driver, condition, *arguments))
 
 
 def column(driver, number):
@@ -104,8 +109,8 @@ def test_each_handshake_has_its_ladder(opened):
     messages = read_captures(CAPTURES / "loss20-classic.pcap").messages
     for number in (1, 2, 25):
         script(driver, "location.hash = arguments[0]", f"handshake-{number}")
-        time.sleep(0.1)  # the event comes later
         shown = "[...document.querySelectorAll('section.handshake')].filter(s => !s.hidden)"
+        wait_until(driver, f"{shown}.some(s => s.id === arguments[0])", f"handshake-{number}")  # the event comes later
         assert script(driver, f"{shown}.map(s => s.id)") == [f"handshake-{number}"]
         assert script(driver, "document.getElementById('chooser').value") == f"handshake-{number}"
         rungs = script(driver, f"{shown}[0].querySelectorAll('.rung').length")
@@ -212,9 +217,14 @@ def test_a_table_is_copied_whole_for_a_spreadsheet(opened):
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
     driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
-    click(driver, "#handshake-table .copy")
-    time.sleep(0.2)
-    assert script(driver, "document.querySelector('#handshake-table .copy').textContent") == "Copied"
+    # the text is there for two seconds only: the page itself waits for it, which a busy machine does not delay
+    shown = driver.execute_async_script("""
+        const copy = document.querySelector("#handshake-table .copy");
+        const done = arguments[0];
+        new MutationObserver(() => done(copy.textContent)).observe(copy, {childList: true, subtree: true});
+        copy.click();
+    """)
+    assert shown == "Copied"
     copied = driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
     lines = [line.split("\t") for line in copied.rstrip("\n").split("\n")]
     assert len(lines) == 126
