@@ -65,9 +65,10 @@ ikeanalyze/_core.abi3.so:
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends cargo-web rustc-web gcc libc6-dev; }
 	@$(PYTHON) core/compile.py $@
 
+# Some tests wait for other programs, so one more process than processors keeps these busy.
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
 	@$(BYTECODE)
-	$(PYTEST) -n auto --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
+	$(PYTEST) -n $$(($$(nproc) + 1)) --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
 	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
 
 # Needs root. Wireshark 4.0 and the newest one, each in a Debian tree of its own, a gigabyte together, made once.

@@ -46,6 +46,7 @@ def measure_start(tshark, work):
         return find_least([measure_flood(room, "half_open", START, work) for _ in range(3)])
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
 @pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
 @pytest.mark.parametrize("name", SMALL)
