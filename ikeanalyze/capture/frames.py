@@ -24,12 +24,12 @@ from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, open_compiled_reader
 from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
-from ikeanalyze.capture.joined import JoinedReader, open_joined
 from ikeanalyze.capture.parallel import ParallelReader, count_processors, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 
 if TYPE_CHECKING:
     from ikeanalyze._core import PcapReader
+    from ikeanalyze.capture.joined import JoinedReader
 
 #: Bytes of the smallest capture that the compiled core reads as a file, in threads.
 MIN_COMPILED_BYTES = 8 << 20
@@ -149,6 +149,9 @@ def read_joined_frames(
     Raises:
         CaptureError: no file can be read, or one of several is standard input.
     """
+    # rarely needed
+    from ikeanalyze.capture.joined import open_joined
+
     tune_malloc()
     reader, skipped = open_joined(paths)
     with reader:
@@ -174,7 +177,7 @@ def describe_damage(damage: CaptureDamage) -> str:
 def _finish(
     collector: FrameCollector,
     messages: MessageStore,
-    reader: CaptureReader | JoinedReader,
+    reader: "CaptureReader | JoinedReader",
     damages: list[str],
     *,
     kept: bool,

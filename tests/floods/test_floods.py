@@ -18,7 +18,7 @@ EXPONENT = 1.3
 #: Processor time in seconds that does not depend on the size, and varies.
 CONSTANT = 0.15
 #: Processor times vary where processes share a core and its caches: one of so many attempts must do.
-ATTEMPTS = 4
+ATTEMPTS = 3
 
 
 def processor_time() -> float:
