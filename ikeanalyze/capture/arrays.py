@@ -29,6 +29,14 @@ def sort_distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     return ordered[new]
 
 
+def are_all_numbers(numbers: UInt32Array, count: int) -> bool:
+    """Whether these are all numbers below `count`, in ascending order."""
+    if len(numbers) != count or not count:
+        return len(numbers) == count
+    # comparing neighbours takes a tenth of the time of comparing with new numbers
+    return bool(numbers[0] == 0 and numbers[-1] == count - 1 and (numbers[1:] > numbers[:-1]).all())
+
+
 def find_rows(mask: BoolArray) -> Int64Array:
     """The rows that a mask selects, as `np.flatnonzero`, of few rows in a sixth of the time. (k,)"""
     return mask.nonzero()[0]
@@ -73,13 +81,15 @@ def read_uint8(buffer: UInt8Array, at: Int64Array) -> UInt8Array:
     return buffer[np.minimum(at, len(buffer) - 1)]
 
 
-def rank_by_appearance(numbers: npt.NDArray[np.integer], count: int) -> Int64Array | None:
+def rank_by_appearance(numbers: UInt32Array, count: int) -> Int64Array | None:
     """The rank of each number below `count` by its first place in `numbers`; (count,). Others follow.
 
     None if each number is its own rank, as without any.
     """
+    if are_all_numbers(numbers, len(numbers)):  # as usual
+        return None
     highest = np.maximum.accumulate(numbers)
-    if not len(numbers) or (highest[0] == 0 and (highest[1:] <= highest[:-1] + 1).all()):
+    if highest[0] == 0 and (highest[1:] <= highest[:-1] + 1).all():
         return None
     first = np.full(count, len(numbers), np.int64)
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)

@@ -2,7 +2,7 @@ import struct
 
 import numpy as np
 
-from ikeanalyze.capture.arrays import rank_by_appearance, read_struct_array, read_uint16_be
+from ikeanalyze.capture.arrays import are_all_numbers, rank_by_appearance, read_struct_array, read_uint16_be
 
 LAYOUT = np.dtype([("kind", "u1"), ("size", ">u2"), ("value", ">u4")])
 
@@ -41,3 +41,13 @@ def test_numbers_are_ranked_by_their_first_place():
     assert rank_by_appearance(np.array([2, 0, 2, 3, 0]), 5).tolist() == [1, 3, 0, 2, 4]
     assert rank_by_appearance(np.array([0, 0, 1, 0, 2], np.uint32), 3) is None
     assert rank_by_appearance(np.array([1], np.uint64), 2).tolist() == [1, 0]
+
+
+def test_all_numbers_below_a_count_are_recognised() -> None:
+    def check(numbers: list[int], count: int) -> bool:
+        return are_all_numbers(np.array(numbers, np.uint32), count)
+
+    assert check([0, 1, 2], 3)
+    assert check([], 0)
+    for numbers in ([0, 1], [0, 1, 2, 3], [1, 2, 3], [0, 2, 1], [0, 0, 2], []):
+        assert not check(numbers, 3)

@@ -44,9 +44,8 @@ _HEADER: Final = 28
 #: The generic header of a payload (RFC 7296, 3.2).
 _PAYLOAD: Final = np.dtype([("next", "u1"), ("flags", "u1"), ("length", ">u2")])
 _NOTIFY: Final = int(PayloadType.NOTIFY)
-_ENCRYPTED_PAYLOADS: Final = (int(PayloadType.SK), int(PayloadType.SKF))
-#: Whether each payload type is another one.
-_IS_CLEAR: Final = ~np.isin(np.arange(256), _ENCRYPTED_PAYLOADS)
+_SK: Final = int(PayloadType.SK)
+_SKF: Final = int(PayloadType.SKF)
 #: A message with more payloads before an encrypted one is hostile.
 _MAX_CLEAR_PAYLOADS: Final = 16
 #: Offset of the notify type: after the IKE header, the generic header, protocol ID and SPI size (RFC 7296, 3.10).
@@ -60,7 +59,7 @@ def find_clear_messages(columns: Columns, clear: MessageBytes) -> UInt32Array:
     message that begins with a notify has none.
     """
     next_payload = columns["next_payload"]
-    rows = np.flatnonzero(_IS_CLEAR[next_payload])
+    rows = np.flatnonzero((next_payload != _SK) & (next_payload != _SKF))
     rows = rows[np.isin(columns["exchange_type"][rows], _ENCRYPTED)]
     rows = rows[columns["protocol"][rows] == int(Protocol.IKEV2)]
     if not len(rows):
@@ -81,7 +80,7 @@ def _lack_encrypted_payloads(clear: MessageBytes, at: Int64Array, end: Int64Arra
     rows, at, kind = np.arange(len(at)), at.copy(), kind.copy()
     for _ in range(_MAX_CLEAR_PAYLOADS + 1):
         result[rows[kind[rows] == 0]] = True
-        rows = rows[(kind[rows] != 0) & ~np.isin(kind[rows], _ENCRYPTED_PAYLOADS) & (at[rows] + 4 <= end[rows])]
+        rows = rows[(kind[rows] != 0) & ~np.isin(kind[rows], (_SK, _SKF)) & (at[rows] + 4 <= end[rows])]
         if not len(rows):
             break
         payload = read_struct_array(clear.heap, at[rows], _PAYLOAD)

@@ -31,7 +31,7 @@ from ikeanalyze.analysis.tables.columns import (
     scatter_texts,
 )
 from ikeanalyze.analysis.tables.row_ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
-from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, are_all_numbers
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
@@ -236,11 +236,6 @@ def _get_ids(ids: Array, rows: Array) -> Array:
     return ids[rows] if len(ids) else rows
 
 
-def _are_all(numbers: npt.NDArray[np.uint32], count: int) -> bool:
-    """Whether these are all numbers below `count`, in ascending order."""
-    return len(numbers) == count and bool((numbers == np.arange(count, dtype=np.uint32)).all())
-
-
 class DatagramLabels(Struct, frozen=True):
     """The message and handshake of each datagram; -1: none."""
 
@@ -261,7 +256,7 @@ def label_datagrams(
     count = int(datagram.max()) + 1 if len(datagram) else 0
     ike = state.datagrams.datagram
     of_ike = ids.of_row.view(np.int32)[state.message_of_datagram], state.association.handshake
-    if _are_all(ike, count):
+    if are_all_numbers(ike, count):
         message, handshake = of_ike
         if radius.pairs or duplicate.any():
             handshake = handshake.copy()
@@ -330,7 +325,7 @@ def build_frame_labels(columns: Columns, labels: DatagramLabels, handshake_ids: 
     """The other columns of the frames table."""
     datagram = columns["datagram"]
     message, handshake = labels.message, labels.handshake
-    if not _are_all(datagram, len(message)):
+    if not are_all_numbers(datagram, len(message)):
         message, handshake = message[datagram], handshake[datagram]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)

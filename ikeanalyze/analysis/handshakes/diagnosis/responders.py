@@ -8,6 +8,7 @@ from msgspec import Struct
 from ikeanalyze import core
 from ikeanalyze.analysis.handshakes.auth_methods import ChosenProposal
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
+from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
@@ -15,11 +16,15 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 
 
+#: Outcomes of handshakes that rules about responders concern.
+_CONCERNED: Final = (int(Outcome.FAILED), int(Outcome.UNANSWERED))
+
+
 class ResponderFacts(Struct, frozen=True):
     """Facts about the responder of each handshake, from all handshakes of its capture. (handshakes,) each"""
 
-    on_4500: BoolArray  # it sent something from UDP port 4500
-    accepted: list[str | None]  # the proposal that it accepted first; None: none
+    on_4500: BoolArray  # it sent something from UDP port 4500; False if no handshake failed or was unanswered
+    accepted: list[str | None]  # the proposal that it accepted first; None: none, or no handshake failed
 
 
 def find_responder_facts(
@@ -31,8 +36,8 @@ def find_responder_facts(
     """
     active = facts.share(SharedFact.RESPONDERS_ON_4500, lambda: _find_active_responders(handshakes, state))
     accepted = facts.share(SharedFact.ACCEPTED_PROPOSALS, lambda: _find_accepted_proposals(handshakes))
-    if not len(rows):
-        return ResponderFacts(np.zeros(0, np.bool_), [])
+    if not np.isin(handshakes.outcome[rows], _CONCERNED).any():
+        return ResponderFacts(np.zeros(len(rows), np.bool_), [None] * len(rows))
     active = _find_active_responders(handshakes, state) if active is None else active
     accepted = _find_accepted_proposals(handshakes) if accepted is None else accepted
     texts = dict(zip(accepted["responder"].tolist(), accepted["proposal"].tolist(), strict=True))
