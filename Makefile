@@ -5,6 +5,7 @@
 #   make test                linters, type checks and all tests but the lab's
 #   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
 #   make test ALL_TSHARKS=1  also the cases that run with one version of tshark in turns, with every version
+#   make python-tests        all tests of `make test` but those of the core's crate, without linters and type checks
 #   make unit                the tests of the library, without commands, pages, other programs and the exhaustive ones
 #   make lint                format, linter and type checks
 #   make format              format the code and apply the fixes of the linter
@@ -22,7 +23,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get >&2
+# One at a time, also with -j: apt-get does not wait for another one that reads its lists.
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive flock /var/lib/apt apt-get >&2
 DEMO := captures/pq-mlkem768-psk.pcap
 # Tests that `make unit` runs. Drawings and pages take longer, and are left out.
 UNIT := $(wildcard $(addprefix tests/,capture wire crypto io keys analysis model render))
@@ -39,6 +41,8 @@ BYTECODE := $(BIN)/python -m compileall -q ikeanalyze
 # so again: more than half of the time of a collection.
 RUN_PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 PYTEST := $(RUN_PYTEST) $(T) $(if $(K),-k "$(K)") $(if $(ALL_TSHARKS),--all-tsharks)
+# The files that have tests marked `alone`. To collect all others as well takes six seconds.
+ALONE = $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
 
@@ -47,7 +51,8 @@ DIGITS := 0 1 2 3 4 5 6 7 8 9
 REPORT_FOLDERS := $(notdir $(patsubst %/claims.toml,%,$(wildcard reports/*/claims.toml)))
 REPORTS := $(addprefix reports/,$(sort $(foreach name,$(REPORT_FOLDERS),$(if $(filter $(addsuffix %,$(DIGITS)),$(name)),$(firstword $(subst -, ,$(name))),$(name)))))
 
-.PHONY: demo core core-tests test unit readme lint format bench fuzz figures trees windows lab reports reports-check $(REPORTS) clean
+.PHONY: demo core core-tests python-tests test unit readme lint format bench fuzz figures trees windows lab-trees lab reports \
+    reports-check $(REPORTS) clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
@@ -65,11 +70,15 @@ ikeanalyze/_core.abi3.so:
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends cargo-web rustc-web gcc libc6-dev; }
 	@$(PYTHON) core/compile.py $@
 
-# Some tests wait for other programs, so one more process than processors keeps these busy.
+# The tests of Python are no prerequisite, so that they begin when all else has ended, also with -j.
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
+	@$(MAKE) --no-print-directory python-tests
+
+# Some tests wait for other programs, so one more process than processors keeps these busy.
+python-tests: $(VENV)/.test-installed $(VENV)/.system-installed core trees
 	@$(BYTECODE)
 	$(PYTEST) -n $$(($$(nproc) + 1)) --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
-	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
+	$(PYTEST) $(if $(T),,$(ALONE)) -m "alone and not lab" $(MAYBE_NONE)
 
 # Needs root. Wireshark 4.0 and the newest one, each in a Debian tree of its own, a gigabyte together, made once.
 windows: $(VENV)/.test-installed
@@ -158,7 +167,7 @@ trees: $(VENV)/.system-installed
 	    done; \
 	fi
 
-# What the lab needs besides its Debian trees with the daemons, which `lab prepare` makes.
+# What the lab needs besides its Debian trees with the daemons, which `lab-trees` makes.
 $(VENV)/.lab-installed: | $(VENV)/bin/python
 	@for path in /usr/sbin/nft /usr/sbin/debootstrap /usr/bin/dumpcap; do [ -x $$path ] || missing=1; done; \
 	for name in ip sysctl; do command -v $$name >/dev/null || missing=1; done; [ -z "$$missing" ] || \
@@ -166,12 +175,17 @@ $(VENV)/.lab-installed: | $(VENV)/bin/python
 	        procps; }
 	@touch $@
 
+# The trees with the lab's daemons. forky's has tshark as well: without it, `trees` would make it anew.
+lab-trees: $(VENV)/.test-installed $(VENV)/.system-installed $(VENV)/.lab-installed
+	@packages=$$($(BIN)/python -c "from ikeanalyze.lab.debian_tree import NEW; print(*NEW.packages)") && \
+	    $(SUDO) env IKEANALYZE_TREES="$(TREES)" ikeanalyze/lab/debian_tree.sh forky tshark $$packages >/dev/null
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
+
 # Needs root. Tests mostly wait, so more run at once than processors; those over SSH run in one process, and first,
 # because they take longest.
-lab: $(VENV)/.test-installed $(VENV)/.system-installed $(VENV)/.lab-installed
+lab: lab-trees
 	@command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends openssh-client openssh-server; }
-	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(RUN_PYTEST) -n 4 --dist loadgroup -m lab \
 	    tests/lab/test_ssh.py tests/lab tests/replay
 

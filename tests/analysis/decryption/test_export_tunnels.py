@@ -56,7 +56,7 @@ def test_frames_of_other_link_layers_are_decrypted(name, tmp_path):
     assert not analysis.warnings
 
 
-@pytest.mark.tshark
+@pytest.mark.turns
 @pytest.mark.parametrize("name", ["nflog", "enc", "pflog", "cisco hdlc", "frame relay", "pktap"])
 def test_tshark_reads_what_was_decrypted(tshark, name, tmp_path):
     copy, *_ = decrypt(tmp_path, name)

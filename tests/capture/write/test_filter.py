@@ -97,6 +97,7 @@ def test_one_handshake_of_many_can_be_written(tmp_path):
         assert packets(out.getvalue()) == [records[number - 1]]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("block", ["EPB", "PB", "SPB"])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_packets_of_pcapng_get_comments(tmp_path, tshark, block, order):

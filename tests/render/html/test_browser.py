@@ -75,8 +75,12 @@ def test_it_opens_without_a_complaint(opened, name):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many", "hostile", "comparison", "prediction"])
 def test_axe_finds_nothing_that_keeps_people_out(opened, name, scheme):
-    """The rules of axe-core: names of regions and drawings, contrast, tables and so on."""
-    violations = Axe().run(opened(name, scheme=scheme))["violations"]
+    """The rules of axe-core: names of regions and drawings, contrast, tables and so on.
+
+    Dark and light pages differ in nothing but their colours, so that all other rules would find the same again.
+    """
+    options = {"runOnly": ["color-contrast"]} if scheme == "dark" else None
+    violations = Axe().run(opened(name, scheme=scheme), options=options)["violations"]
     assert {rule["id"]: rule["nodes"][0]["html"] for rule in violations} == {}
 
 

@@ -57,6 +57,7 @@ def test_checksums_are_right(name, tmp_path, tshark):
     assert tshark.run(*BAD, capture=out).lines == tshark.run(*BAD, capture=CAPTURES / name).lines
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", ["gre, everything", "vxlan in gre in mpls", "geneve, options", "ip in ipv6", "gtp"])
 def test_checksums_in_tunnels_are_right(name, tmp_path, tshark):
     wrapped = write_wrapped(tmp_path / "in.pcap", LAB_CAPTURES / "ipv6.pcapng", ALL[name])
