@@ -5,7 +5,6 @@
 #   make test                linters, type checks and all tests but the lab's
 #   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
 #   make test ALL_TSHARKS=1  also the cases that run with one version of tshark in turns, with every version
-#   make python-tests        all tests of `make test` but those of the core's crate, without linters and type checks
 #   make unit                the tests of the library, without commands, pages, other programs and the exhaustive ones
 #   make lint                format, linter and type checks
 #   make format              format the code and apply the fixes of the linter
@@ -51,7 +50,7 @@ DIGITS := 0 1 2 3 4 5 6 7 8 9
 REPORT_FOLDERS := $(notdir $(patsubst %/claims.toml,%,$(wildcard reports/*/claims.toml)))
 REPORTS := $(addprefix reports/,$(sort $(foreach name,$(REPORT_FOLDERS),$(if $(filter $(addsuffix %,$(DIGITS)),$(name)),$(firstword $(subst -, ,$(name))),$(name)))))
 
-.PHONY: demo core core-tests python-tests test unit readme lint format bench fuzz figures trees windows lab-trees lab reports \
+.PHONY: demo core core-tests test unit readme lint format bench fuzz figures trees windows lab-trees lab reports \
     reports-check $(REPORTS) clean
 
 demo: $(VENV)/.installed
@@ -70,12 +69,8 @@ ikeanalyze/_core.abi3.so:
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends cargo-web rustc-web gcc libc6-dev; }
 	@$(PYTHON) core/compile.py $@
 
-# The tests of Python are no prerequisite, so that they begin when all else has ended, also with -j.
-test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
-	@$(MAKE) --no-print-directory python-tests
-
 # Some tests wait for other programs, so one more process than processors keeps these busy.
-python-tests: $(VENV)/.test-installed $(VENV)/.system-installed core trees
+test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
 	@$(BYTECODE)
 	$(PYTEST) -n $$(($$(nproc) + 1)) --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
 	$(PYTEST) $(if $(T),,$(ALONE)) -m "alone and not lab" $(MAYBE_NONE)
