@@ -1,9 +1,9 @@
 """Applies the table of rules to the suspects of a capture."""
 
 from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from string import Formatter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -29,9 +29,9 @@ def diagnose_suspects(handshakes: TableColumns, facts: SuspectFacts) -> FlatList
     """
     texts = _Texts()
     found = [
-        (number, place, *texts.fill(place, suspect))
+        (number, applied.place, *texts.fill(applied))
         for number, suspect in enumerate(list_suspects(handshakes, facts))
-        for place in _choose(suspect)
+        for applied in _choose(suspect)
     ]
     if not found:
         return None
@@ -179,7 +179,7 @@ class _NamedValues(Struct, frozen=True):
 
     def get(self, suspect: Suspect) -> tuple[Any, ...]:
         """The values of the names; None: not known."""
-        return tuple(getter(suspect) for getter in self.getters)
+        return tuple([getter(suspect) for getter in self.getters])
 
 
 def _find_named_values(rule: Rule) -> _NamedValues:
@@ -194,35 +194,57 @@ def _list_names(template: str) -> Iterator[str]:
 _NAMED: Final = tuple(map(_find_named_values, RULES))
 
 
-def _applies(place: int, suspect: Suspect) -> bool:
-    """Whether a rule applies: its condition holds, and all that its texts name is known."""
-    return RULES[place].when(suspect) and None not in _NAMED[place].get(suspect)
-
-
 #: Effects that an effect excludes, which is before them in `Effect`.
 _EXCLUDED: Final = {
     Effect.UNRELIABLE: tuple(effect for effect in Effect if effect != Effect.UNRELIABLE),
     Effect.STOPPED: (Effect.DISCONNECTED,),
 }
-#: The places of the rules of each effect.
-_PLACES: Final = {effect: [place for place, rule in enumerate(RULES) if rule.effect == effect] for effect in Effect}
 
 
-def _choose(suspect: Suspect) -> list[int]:
-    """Of the rules that apply, the first one of each effect, and other explanations: their places, in order."""
-    chosen: list[int] = []
-    excluded: set[Effect] = set()
-    for effect, places in _PLACES.items():
-        if effect in excluded:
-            continue
-        explained = False
-        for place in places:
-            if (not explained or RULES[place].also) and _applies(place, suspect):
-                chosen.append(place)
-                explained = True
-        if explained:
-            excluded.update(_EXCLUDED.get(effect, ()))
-    return sorted(chosen)
+class _Applied(NamedTuple):
+    """A rule that applies."""
+
+    place: int
+    values: tuple[Any, ...]  # of the names in its texts
+
+
+class _EffectRules:
+    """The rules of one effect, with their places."""
+
+    def __init__(self, effect: Effect) -> None:
+        rules = [(place, rule) for place, rule in enumerate(RULES) if rule.effect == effect]
+        self.excluded = _EXCLUDED.get(effect, ())
+        self._conditions = [(place, rule.when) for place, rule in rules]
+        self._also = [(place, rule.when) for place, rule in rules if rule.also]
+
+    def choose(self, suspect: Suspect) -> list[_Applied]:
+        """The first rule that applies, and other explanations.
+
+        A rule applies if its condition holds, and all that its texts name is known.
+        """
+        for first, condition in self._conditions:
+            # most do not hold: nothing else is done for them
+            if condition(suspect) and None not in (values := _NAMED[first].get(suspect)):
+                chosen = [_Applied(first, values)]
+                for place, explains in self._also:
+                    if place > first and explains(suspect) and None not in (values := _NAMED[place].get(suspect)):
+                        chosen.append(_Applied(place, values))
+                return chosen
+        return []
+
+
+_EFFECTS: Final = {effect: _EffectRules(effect) for effect in Effect}
+
+
+def _choose(suspect: Suspect) -> list[_Applied]:
+    """Of the rules that apply, the first one of each effect, and other explanations, in the order of the table."""
+    chosen: list[_Applied] = []
+    excluded: tuple[Effect, ...] = ()
+    for effect, rules in _EFFECTS.items():
+        if effect not in excluded and (applied := rules.choose(suspect)):
+            chosen += applied
+            excluded += rules.excluded
+    return sorted(chosen, key=itemgetter(0))
 
 
 class _Texts:
@@ -230,17 +252,16 @@ class _Texts:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of the texts, in order
-        self._known: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._known: dict[_Applied, tuple[int, int]] = {}
 
-    def fill(self, place: int, suspect: Suspect) -> tuple[int, int]:
-        """The numbers of the sentence and of the remedy of a rule for a suspect."""
-        named = _NAMED[place]
-        values = (place, *named.get(suspect))
-        known = self._known.get(values)
+    def fill(self, applied: _Applied) -> tuple[int, int]:
+        """The numbers of the sentence and of the remedy of a rule."""
+        known = self._known.get(applied)
         if known is None:
-            rule, by_name = RULES[place], dict(zip(named.names, values[1:], strict=True))
+            rule = RULES[applied.place]
+            by_name = dict(zip(_NAMED[applied.place].names, applied.values, strict=True))
             known = self._number(rule.sentence.format(**by_name)), self._number(rule.remedy.format(**by_name))
-            self._known[values] = known
+            self._known[applied] = known
         return known
 
     def _number(self, text: str) -> int:

@@ -9,11 +9,18 @@ from msgspec import Struct, structs
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
-from ikeanalyze.analysis.grouping import RowGroups, argsort_stable, expand_ranges, find_group_starts
+from ikeanalyze.analysis.grouping import RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import ShortResponses, find_steps_back
+from ikeanalyze.analysis.handshakes.diagnosis.exchange_messages import (
+    MAX_FRAMES,
+    ExchangeMessages,
+    get_message_keys,
+    list_first_frames,
+    take,
+)
 from ikeanalyze.analysis.handshakes.diagnosis.icmp_facts import collect_icmp_facts, match_icmp_errors
-from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
+from ikeanalyze.analysis.handshakes.diagnosis.responders import find_responder_facts
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import NOTHING_DECRYPTED, DecryptedFacts, IcmpFacts, Suspect
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
@@ -31,15 +38,13 @@ from ikeanalyze.analysis.tables.columns import (
     null_unknown,
     select_rows,
 )
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
-#: Packet numbers that are kept as evidence of one message.
-_MAX_FRAMES: Final = 12
 #: Suspects that are Python objects at one time.
 _AT_ONCE: Final = 1 << 12
 
@@ -115,12 +120,10 @@ def collect_facts(
     set_ups = np.flatnonzero(suspects[exchanges.handshake] & exchanges.set_up)
     if not len(set_ups):
         return None
-    datagrams = _collect_datagrams(suspects, state, short)
     set_up = _SetUpExchanges(set_ups, RowGroups(find_group_starts(exchanges.handshake[set_ups])))
     rows = exchanges.handshake[set_up.last].astype(np.int64)
-    collector = _Collector(state, answers, datagrams, set_up, rows)
-    columns = collector.summarise_last()
-    subjects = collector.get_last_subjects()
+    collector = _Collector(state, answers, ExchangeMessages.collect(suspects, state, short), set_up, rows)
+    columns, subjects = collector.summarise_last()
     for more, messages in (collector.summarise_set_ups(), collector.summarise_later()):
         columns.update(more)
         subjects.update(messages)
@@ -165,7 +168,7 @@ def _add_error_frames(messages: SubjectColumns, errors: Mapping[int, IcmpFacts])
         return messages
     lists = list_values(messages.frames)
     for number, one in errors.items():
-        lists[number] = sorted([*lists[number], *one.frames])[:_MAX_FRAMES]
+        lists[number] = sorted([*lists[number], *one.frames])[:MAX_FRAMES]
     flat = np.array([frame for frames in lists for frame in frames], np.uint32)
     frames = FlatListColumn(flat, np.array([len(frames) for frames in lists], np.int64))
     return structs.replace(messages, frames=frames)
@@ -234,393 +237,216 @@ class _SetUpExchanges(Struct, frozen=True):
         return np.repeat(np.arange(len(self.runs.start)), self.runs.size)
 
 
-class _Datagrams(Struct, frozen=True):
-    """The datagrams of the suspects, those of one message of an exchange together, and these in order of the packets.
-
-    A message is the request or the response of an exchange here, all its transmissions together. `messages` has sums.
-    """
-
-    rows: Int64Array  # of the datagrams. (n,)
-    transmission: Int64Array  # row of the transmission, in the messages. (n,)
-    runs: RowGroups  # of the messages
-    key: Int64Array  # of the messages, rising: row of the exchange * 2, + 1 for a response. (messages,)
-    ike_bytes: Int64Array  # of the datagrams that are short responses, else -1. (n,)
-
-    @property
-    def message(self) -> Int64Array:
-        """The number of the message of each datagram. (n,)"""
-        return np.repeat(np.arange(len(self.key)), self.runs.size)
-
-    def find(self, exchanges: Int64Array, *, response: bool) -> Int64Array:
-        """The numbers of the requests or the responses of exchanges; -1: none is in the capture."""
-        wanted = exchanges * 2 + response
-        place = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
-        return np.where(self.key[place] == wanted, place, -1)
-
-
-def _collect_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortResponses) -> _Datagrams:
-    rows = np.flatnonzero(suspects[state.association.handshake])
-    key = _get_keys(state, state.message_of_datagram[rows])
-    order = argsort_stable(key)
-    rows, key = rows[order], key[order]
-    new = find_group_starts(key)
-    ike_bytes = np.full(len(rows), -1, np.int64)
-    if len(short.datagram):
-        numbers = state.datagrams.datagram[rows]
-        by_number = np.argsort(short.datagram, kind="stable")
-        place = by_number[np.minimum(np.searchsorted(short.datagram[by_number], numbers), len(by_number) - 1)]
-        is_short = short.datagram[place] == numbers
-        ike_bytes[is_short] = short.ike_bytes[place[is_short]]
-    return _Datagrams(rows, state.message_of_datagram[rows].astype(np.int64), RowGroups(new), key[new], ike_bytes)
-
-
-def _get_keys(state: AnalysisState, transmissions: Array) -> Int64Array:
-    """See `_Datagrams.key`; `transmissions` are rows of the messages."""
-    keys: Int64Array = state.exchange_of_message[transmissions].astype(np.int64) * 2
-    keys += state.messages.response[transmissions]
-    return keys
-
-
-def _take(values: Array, places: Int64Array, missing: int) -> Array:
-    """The values at these places; `missing` where the place is -1."""
-    return np.where(places < 0, missing, values[places])
-
-
-def _take_known(values: Array, places: Int64Array) -> tuple[Array, BoolArray]:
-    """The values at these places, null where the place is -1."""
-    return values[places], places >= 0
-
-
-def _null_negative(values: Int64Array) -> tuple[Int64Array, BoolArray]:
-    """Values with null in place of negative ones."""
-    return values, values >= 0
-
-
-class _MessageSums(Struct, frozen=True):
-    """The messages of `_Datagrams`, all transmissions of each together. (messages,) each"""
-
-    bytes: Int64Array  # of the largest datagram
-    ike_bytes: Int64Array  # of the largest short response; -1: none
-    fragments: Int64Array  # IKE fragments of the message; 0: not fragmented
-    ip_fragmented: BoolArray
-    on_4500: BoolArray
-    transmissions: Int64Array
-    first_ns: Int64Array
-    last_ns: Int64Array
-    frames: FlatListColumn  # the first packets of the transmissions
-
-
-def _sum_messages(state: AnalysisState, messages: _Datagrams) -> _MessageSums:
-    rows, runs, datagrams = messages.rows, messages.runs, state.datagrams
-    # the receiver keeps the fragments with the largest total that arrived (RFC 7383, section 2.6); 0: unknown, of IKEv1
-    fragments = datagrams.fragments[rows].astype(np.int64)
-    arrived = runs.max(np.where(state.undelivered[rows], -1, fragments))
-    on_4500 = (datagrams.source_port[rows] == NAT_PORT) | (datagrams.destination_port[rows] == NAT_PORT)
-    times = datagrams.first_ns[rows]
-    transmissions = sort_distinct(messages.transmission)
-    return _MessageSums(
-        bytes=runs.max(datagrams.bytes[rows].astype(np.int64)),
-        ike_bytes=runs.max(messages.ike_bytes),
-        fragments=np.where(arrived < 0, runs.max(fragments), arrived),
-        ip_fragmented=runs.max(datagrams.ip_fragments[rows]) > 0,
-        on_4500=runs.max(on_4500.astype(np.int64)) > 0,
-        transmissions=np.bincount(
-            np.searchsorted(messages.key, _get_keys(state, transmissions)), minlength=len(messages.key)
-        ),
-        first_ns=runs.min(times),
-        last_ns=runs.max(times),
-        frames=_list_first_frames(state, rows, runs),
-    )
-
-
-def _list_first_frames(state: AnalysisState, rows: Int64Array, runs: RowGroups) -> FlatListColumn:
-    """The first packet of each transmission of a message, at most `_MAX_FRAMES`; `runs` of `rows` are messages."""
-    fragment = state.datagrams.fragment[rows].astype(np.int64)
-    first = fragment == np.repeat(runs.min(fragment), runs.size)
-    message = np.repeat(np.arange(len(runs.start)), runs.size)[first]
-    ordered = np.sort(message << 32 | state.datagrams.number[rows[first]])
-    count = np.bincount(message, minlength=len(runs.start))
-    kept = np.minimum(count, _MAX_FRAMES)
-    return FlatListColumn(ordered[expand_ranges(np.cumsum(count) - count, kept)].astype(np.uint32), kept)
-
-
-class _Collector:
+class _Collector(Struct, frozen=True):
     """Collects columns of facts, one value for each suspect."""
 
-    def __init__(
-        self,
-        state: AnalysisState,
-        answers: AnsweredTransmissions,
-        datagrams: _Datagrams,
-        set_up: _SetUpExchanges,
-        rows: Int64Array,
-    ) -> None:
-        """`rows`: of the suspects in the handshakes table."""
-        self._state = state
-        self._answers = answers
-        self._datagrams = datagrams
-        self._sums = _sum_messages(state, datagrams)
-        self._set_up = set_up
-        self._last = set_up.last
-        self._rows = rows
+    state: AnalysisState
+    answers: AnsweredTransmissions
+    messages: ExchangeMessages
+    set_up: _SetUpExchanges
+    rows: Int64Array  # of the suspects in the handshakes table. (suspects,)
 
-    def summarise_last(self) -> dict[str, Any]:
+    def summarise_last(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
         """Facts about the last exchange of each set-up."""
-        state, sums, set_up, last = self._state, self._sums, self._set_up, self._last
-        request, response = (self._datagrams.find(last, response=kind) for kind in (False, True))
+        state, messages, set_up, last = self.state, self.messages, self.set_up, self.set_up.last
+        request, response = (messages.find(last, response=kind) for kind in (False, True))
         passed, suspect = self._find_passed()
         columns: dict[str, Any] = {}
-        for kind, place, answers in (("request", request, False), ("response", response, True)):
-            before = self._datagrams.find(passed, response=answers)
+        for kind, place, is_response in (("request", request, False), ("response", response, True)):
+            before = messages.find(passed, response=is_response)
             columns |= {
-                f"{kind}_bytes": _take(sums.bytes, place, 0),
-                f"{kind}_ip_fragmented": _take(sums.ip_fragmented, place, 0).astype(np.bool_),
-                f"{kind}_missing": self._describe_missing_fragments(place),
-                f"{kind}_passed_bytes": _null_negative(self._find_largest(sums.bytes, before, suspect)),
+                f"{kind}_bytes": take(messages.bytes, place, 0),
+                f"{kind}_ip_fragmented": take(messages.ip_fragmented, place, 0).astype(np.bool_),
+                f"{kind}_missing": messages.describe_missing_fragments(state, place),
+                f"{kind}_passed_bytes": self._find_largest(messages.bytes, before, suspect),
             }
-            if kind == "request":
-                columns["passed_sent"] = _null_negative(self._find_largest(sums.transmissions, before, suspect))
+        asked = messages.find(passed, response=False)
+        on_4500 = take(messages.on_4500, request, 0) | take(messages.on_4500, response, 0)
+        late = messages.find_late_transmissions(state, request, response)
         is_auth = _find_named_types("IKE_AUTH")[self._get_types(set_up.rows)]
-        return columns | {
+        columns |= {
             "last_type": TextColumn(build_type_names(), self._get_types(last)),
             "last_message_id": state.exchanges.message_id[last],
-            "sent": self._describe_transmissions(request),
-            "again": _take(sums.transmissions, request, 1) - 1,
-            "on_4500": (_take(sums.on_4500, request, 0) | _take(sums.on_4500, response, 0)).astype(np.bool_),
+            "sent": messages.describe_transmissions(request),
+            "again": take(messages.transmissions, request, 1) - 1,
+            "on_4500": on_4500.astype(np.bool_),
             "unprotected": state.unprotected[last],
-            "responses": _take(sums.transmissions, response, 0),
-            "response_ike_bytes": _null_negative(_take(sums.ike_bytes, response, -1)),
-            "ignored": self._count_ignored_responses(request, response),
+            "responses": take(messages.transmissions, response, 0),
+            "response_ike_bytes": _null_negative(take(messages.ike_bytes, response, -1)),
+            "ignored": np.bincount(self._number_suspects(state.messages.handshake[late]), minlength=len(last)),
             "answered": set_up.runs.size - 1,
             "auth_exchanges": set_up.runs.sum(is_auth.astype(np.int64)),
+            "passed_sent": self._find_largest(messages.transmissions, asked, suspect),
         }
-
-    def get_last_subjects(self) -> dict[Subject, SubjectColumns]:
-        """The request and the response of the last exchange of each set-up."""
-        return {
-            Subject.REQUEST: self._get_subject(self._last, response=False),
-            Subject.RESPONSE: self._get_subject(self._last, response=True),
+        return columns, {
+            Subject.REQUEST: self._make_subject(last, response=False),
+            Subject.RESPONSE: self._make_subject(last, response=True),
         }
 
     def summarise_set_ups(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
         """The noteworthy exchanges of each set-up."""
-        sums, rows, suspect = self._sums, self._set_up.rows, self._set_up.suspect
+        rows, suspect = self.set_up.rows, self.set_up.suspect
         is_init = _find_named_types("IKE_SA_INIT")[self._get_types(rows)]
         init = self._choose_last(rows[is_init], suspect[is_init])
-        request = self._datagrams.find(rows, response=False)
+        request = self.messages.find(rows, response=False)
         asked = request >= 0
-        rows, suspect, sent = rows[asked], suspect[asked], sums.transmissions[request[asked]]
+        rows, suspect, sent = rows[asked], suspect[asked], self.messages.transmissions[request[asked]]
         order = np.argsort(sent, kind="stable")
         repeated = self._choose_last(rows[order], suspect[order])
         repeated_sent = self._choose_last(sent[order], suspect[order])
         rows, suspect = rows[sent == 1], suspect[sent == 1]
-        order = np.argsort(self._answers.rtt_ns[rows], kind="stable")  # UNKNOWN is less than every time
+        order = np.argsort(self.answers.rtt_ns[rows], kind="stable")  # UNKNOWN is less than every time
         slow = self._choose_last(rows[order], suspect[order])
-        slow_rtt = np.where(slow < 0, UNKNOWN, self._answers.rtt_ns[slow])
         large_bytes, large = self._find_large_messages()
         columns = {
             "repeated_sent": _null_negative(repeated_sent),
             "shortest_timer_ns": self._find_shortest_timers(),
-            "slow_rtt_ns": null_unknown(slow_rtt),
+            "slow_rtt_ns": null_unknown(np.where(slow < 0, UNKNOWN, self.answers.rtt_ns[slow])),
             "large_bytes": _null_negative(large_bytes),
         }
         return columns, {
-            Subject.INIT_RESPONSE: self._get_subject(init, response=True),
-            Subject.REPEATED_REQUEST: self._get_subject(repeated, response=False),
-            Subject.SLOW_REQUEST: self._get_subject(slow, response=False),
+            Subject.INIT_RESPONSE: self._make_subject(init, response=True),
+            Subject.REPEATED_REQUEST: self._make_subject(repeated, response=False),
+            Subject.SLOW_REQUEST: self._make_subject(slow, response=False),
             Subject.LARGE_MESSAGE: large,
         }
 
     def summarise_later(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
         """The last exchange after each set-up that has one."""
-        exchanges = self._state.exchanges
-        is_suspect = np.zeros(int(self._rows[-1]) + 1, np.bool_)
-        is_suspect[self._rows] = True
-        rows = np.flatnonzero(~exchanges.set_up & (exchanges.handshake < len(is_suspect)))
-        rows = rows[is_suspect[exchanges.handshake[rows]]]
-        later = self._choose_last(rows, np.searchsorted(self._rows, exchanges.handshake[rows]))
+        exchanges, messages = self.state.exchanges, self.messages
+        rows = np.flatnonzero(~exchanges.set_up)
+        rows = rows[self._is_suspect(exchanges.handshake[rows])]
+        later = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
         known = later >= 0
-        request = np.where(known, self._datagrams.find(later, response=False), -1)
+        request = messages.find(later, response=False)
+        sides = TextColumn(("responder", "initiator"), exchanges.initiator_asked[later].astype(np.uint8))
         columns = {
             "later_type": (TextColumn(build_type_names(), self._get_types(later)), known),
-            "later_by": (
-                TextColumn(("responder", "initiator"), exchanges.initiator_asked[later].astype(np.uint8)),
-                known,
-            ),
-            "later_sent": (self._describe_transmissions(request), known),
-            "later_again": (_take(self._sums.transmissions, request, 1) - 1, known),
-            "later_ended": (self._answers.end_ns[later] != UNKNOWN, known),
-            "later_unprotected": (self._state.unprotected[later], known),
+            "later_by": (sides, known),
+            "later_sent": (messages.describe_transmissions(request), known),
+            "later_again": (take(messages.transmissions, request, 1) - 1, known),
+            "later_ended": (self.answers.end_ns[later] != UNKNOWN, known),
+            "later_unprotected": (self.state.unprotected[later], known),
             "later_idle_ns": self._measure_idle_times(later),
         }
-        return columns, {Subject.LATER_REQUEST: self._get_subject(later, response=False)}
+        return columns, {Subject.LATER_REQUEST: self._make_subject(later, response=False)}
+
+    def _is_suspect(self, handshake: Array) -> BoolArray:
+        """Which handshakes (rows) are suspects."""
+        place = np.minimum(np.searchsorted(self.rows, handshake), len(self.rows) - 1)
+        return np.asarray(self.rows[place] == handshake)
+
+    def _number_suspects(self, handshake: Array) -> Int64Array:
+        """The numbers of the suspects in these rows of the handshakes table."""
+        return np.searchsorted(self.rows, handshake)
 
     def _get_types(self, exchanges: Int64Array) -> Int64Array:
         """The types of exchanges: places in `build_type_names`."""
-        columns = self._state.exchanges
+        columns = self.state.exchanges
         return columns.protocol[exchanges].astype(np.int64) * 256 + columns.exchange_type[exchanges]
 
     def _choose_last(self, values: Int64Array, suspect: Int64Array) -> Int64Array:
         """The last value of each suspect; -1: it has none. (suspects,)"""
-        result = np.full(len(self._rows), -1, np.int64)
+        result = np.full(len(self.rows), -1, np.int64)
         result[suspect] = values  # of equal indexes the last one counts
         return result
 
-    def _find_largest(self, values: Int64Array, messages: Int64Array, suspect: Int64Array) -> Int64Array:
-        """The largest value of the messages of each suspect; -1: it has none. (suspects,)"""
-        result = np.full(len(self._rows), -1, np.int64)
+    def _find_largest(
+        self, values: Int64Array, messages: Int64Array, suspect: Int64Array
+    ) -> tuple[Int64Array, BoolArray]:
+        """The largest value of the messages (-1: none) of each suspect; null: it has none. (suspects,)"""
+        result = np.full(len(self.rows), -1, np.int64)
         known = messages >= 0
         np.maximum.at(result, suspect[known], values[messages[known]])
-        return result
+        return _null_negative(result)
 
     def _find_passed(self) -> tuple[Int64Array, Int64Array]:
         """The exchanges before the last one that ended, and the number of the suspect of each."""
-        rows = self._set_up.rows
-        ended = self._answers.end_ns[rows] != UNKNOWN
-        ended[self._set_up.runs.end - 1] = False
-        return rows[ended], self._set_up.suspect[ended]
+        rows = self.set_up.rows
+        ended = self.answers.end_ns[rows] != UNKNOWN
+        ended[self.set_up.runs.end - 1] = False
+        return rows[ended], self.set_up.suspect[ended]
 
-    def _get_subject(self, exchanges: Int64Array, *, response: bool) -> SubjectColumns:
-        """The request or the response of each suspect's exchange (-1: none)."""
-        columns, known = self._state.exchanges, exchanges >= 0
-        message = np.where(known, self._datagrams.find(exchanges, response=response), -1)
-        frames = self._sums.frames
-        # without a message, an empty list: the one after the others
-        ends = FlatListColumn(frames.elements, np.append(frames.length, 0))
+    def _make_subject(self, exchanges: Int64Array, *, response: bool) -> SubjectColumns:
+        """The request or the response of an exchange of each suspect (-1: none)."""
+        message = self.messages.find(exchanges, response=response)
+        return self._describe(exchanges, np.full(len(exchanges), response), self.messages.frames, message)
+
+    def _describe(
+        self, exchanges: Int64Array, response: BoolArray, frames: FlatListColumn, place: Int64Array
+    ) -> SubjectColumns:
+        """The message of an exchange of each suspect (-1: none), with the frames at a place (-1: none)."""
+        known = exchanges >= 0
+        with_none = FlatListColumn(frames.elements, np.append(frames.length, 0))
         return SubjectColumns(
             known=known,
             exchange_type=self._get_types(exchanges),
-            message_id=columns.message_id[exchanges],
-            response=np.full(len(exchanges), response),
-            from_initiator=known & (columns.initiator_asked[exchanges] != response),
-            frames=ends.select(np.where(message < 0, len(frames), message)),
+            message_id=self.state.exchanges.message_id[exchanges],
+            response=response,
+            from_initiator=known & (self.state.exchanges.initiator_asked[exchanges] != response),
+            frames=with_none.select(np.where(place < 0, len(frames), place)),
         )
-
-    def _describe_transmissions(self, requests: Int64Array) -> TextColumn:
-        """How often requests were sent, and in which time."""
-        sums = self._sums
-        seconds = np.round((sums.last_ns[requests] - sums.first_ns[requests]) / 1e9, 1)
-        numbers = {(1, 0.0): 0}
-        place = [
-            numbers.setdefault((count, span), len(numbers)) if count > 1 else 0
-            for count, span in zip(_take(sums.transmissions, requests, 1).tolist(), seconds.tolist(), strict=True)
-        ]
-        texts = ["once", *(f"{count} times in {span} s" for count, span in list(numbers)[1:])]
-        return TextColumn(texts, np.array(place, np.uint32))
-
-    def _describe_missing_fragments(self, messages: Int64Array) -> TextColumn:
-        """The IKE fragments that are in no transmission of these messages (-1: none), as text; None: none."""
-        lacking = _get_keys(self._state, self._state.lacking_fragments)
-        place = np.zeros(len(messages), np.uint32)
-        texts: list[str | None] = [None]
-        for number in np.flatnonzero((messages >= 0) & np.isin(self._datagrams.key[messages], lacking)).tolist():
-            text = self._name_missing_fragments(int(messages[number]))
-            if text is not None:
-                place[number] = len(texts)
-                texts.append(text)
-        return TextColumn(texts, place)
-
-    def _name_missing_fragments(self, message: int) -> str | None:
-        runs, datagrams = self._datagrams.runs, self._state.datagrams
-        rows = self._datagrams.rows[runs.start[message] : runs.end[message]]
-        total, fragments = int(self._sums.fragments[message]), datagrams.fragments[rows]
-        kept = datagrams.fragment[rows[(fragments == total) & ~self._state.undelivered[rows] | (fragments == 0)]]
-        is_missing = np.ones(total + 1, np.bool_)
-        is_missing[0] = False
-        is_missing[kept[kept <= total]] = False
-        missing = np.flatnonzero(is_missing).tolist()
-        if not missing:
-            return None
-        word = "fragments" if len(missing) > 1 else "fragment"
-        return f"{word} {', '.join(map(str, missing))} of {total}"
-
-    def _count_ignored_responses(self, requests: Int64Array, responses: Int64Array) -> Int64Array:
-        """How often each of these requests was sent after its first response. (suspects,)"""
-        both = np.flatnonzero((requests >= 0) & (responses >= 0))
-        runs, result = self._datagrams.runs, np.zeros(len(requests), np.int64)
-        size = runs.size[requests[both]]
-        place = expand_ranges(runs.start[requests[both]], size)
-        times = self._state.datagrams.first_ns[self._datagrams.rows[place]]
-        late = place[times > np.repeat(self._sums.first_ns[responses[both]], size)]
-        transmissions = sort_distinct(self._datagrams.transmission[late])
-        handshake = self._state.messages.handshake[transmissions]
-        np.add.at(result, np.searchsorted(self._rows, handshake), 1)
-        return result
 
     def _find_large_messages(self) -> tuple[Int64Array, SubjectColumns]:
         """The largest IKE_INTERMEDIATE message of each set-up without IKE fragmentation, in IP fragments.
 
         Returns its bytes, -1: there is none, and the messages.
         """
-        state, datagrams = self._state, self._datagrams
-        rows = datagrams.rows
-        chosen = np.flatnonzero(
-            (state.datagrams.ip_fragments[rows] > 0)
-            & (state.datagrams.fragment[rows] == 0)
-            & (state.messages.exchange_type[datagrams.transmission] == int(ExchangeType.IKE_INTERMEDIATE))
-        )
-        key = _get_keys(state, datagrams.transmission[chosen])
-        chosen = chosen[state.exchanges.set_up[key >> 1]]
-        key = _get_keys(state, datagrams.transmission[chosen])
+        state, rows, transmission = self.state, self.messages.datagrams, self.messages.transmission_of
+        is_large = (state.datagrams.ip_fragments[rows] > 0) & (state.datagrams.fragment[rows] == 0)
+        is_large &= state.messages.exchange_type[transmission] == int(ExchangeType.IKE_INTERMEDIATE)
+        chosen = np.flatnonzero(is_large)
+        key = get_message_keys(state, transmission[chosen])
+        of_set_up = state.exchanges.set_up[key >> 1]
+        key, rows = key[of_set_up], rows[chosen[of_set_up]]
+        if not len(rows):
+            none = np.full(len(self.rows), -1, np.int64)
+            return none, self._make_subject(none, response=False)
         runs = RowGroups(find_group_starts(key))
-        key = key[runs.start]
-        sizes = np.zeros(0, np.int64)
-        frames = FlatListColumn(np.zeros(0, np.uint32), sizes)
-        if len(key):
-            sizes = runs.max(state.datagrams.bytes[rows[chosen]].astype(np.int64))
-            frames = _list_first_frames(state, rows[chosen], runs)
+        key, sizes = key[runs.start], runs.max(state.datagrams.bytes[rows].astype(np.int64))
         order = np.argsort(sizes, kind="stable")
-        suspect = np.searchsorted(self._rows, state.exchanges.handshake[key >> 1])
-        place = self._choose_last(order, suspect[order])
-        known = place >= 0
-        # without a message, the values after the others
-        key, sizes = np.append(key, 0)[place], np.append(sizes, -1)[place]
-        ends = FlatListColumn(frames.elements, np.append(frames.length, 0))
-        exchange, response = key >> 1, (key & 1).astype(np.bool_)
-        return sizes, SubjectColumns(
-            known=known,
-            exchange_type=self._get_types(exchange),
-            message_id=state.exchanges.message_id[exchange],
-            response=response,
-            from_initiator=known & (state.exchanges.initiator_asked[exchange] != response),
-            frames=ends.select(np.where(known, place, len(frames))),
-        )
+        place = self._choose_last(order, self._number_suspects(state.exchanges.handshake[key[order] >> 1]))
+        exchanges = take(key >> 1, place, -1)
+        frames = list_first_frames(state, rows, runs)
+        return take(sizes, place, -1), self._describe(exchanges, (key & 1).astype(np.bool_)[place], frames, place)
 
     def _find_shortest_timers(self) -> tuple[Int64Array, BoolArray]:
         """The least time between two transmissions of a request of each set-up, null: none was repeated."""
-        state, datagrams = self._state, self._datagrams
-        # the first datagram of each transmission: the first one in the order of the datagrams
-        order = argsort_stable(datagrams.transmission)
-        first = order[find_group_starts(datagrams.transmission[order])]
-        transmission = datagrams.transmission[first]
-        key = _get_keys(state, transmission)
-        chosen = np.flatnonzero((key & 1 == 0) & state.exchanges.set_up[key >> 1])
-        chosen = chosen[np.lexsort((first[chosen], state.messages.transmission[transmission[chosen]], key[chosen]))]
-        times, key = state.datagrams.first_ns[datagrams.rows[first[chosen]]], key[chosen]
+        state, transmission_of = self.state, self.messages.transmission_of
+        # each transmission begins with its first datagram in the order of the datagrams
+        order = argsort_stable(transmission_of)
+        first = order[find_group_starts(transmission_of[order])]
+        key = get_message_keys(state, transmission_of[first])
+        is_request = (key & 1 == 0) & state.exchanges.set_up[key >> 1]
+        first, key = first[is_request], key[is_request]
+        order = np.lexsort((first, state.messages.transmission[transmission_of[first]], key))
+        times, key = state.datagrams.first_ns[self.messages.datagrams[first[order]]], key[order]
         same = key[1:] == key[:-1]
-        suspect = np.searchsorted(self._rows, state.exchanges.handshake[key[1:][same] >> 1])
-        shortest = np.full(len(self._rows), np.iinfo(np.int64).max)
+        suspect = self._number_suspects(state.exchanges.handshake[key[1:][same] >> 1])
+        longest = np.iinfo(np.int64).max
+        shortest = np.full(len(self.rows), longest, np.int64)
         np.minimum.at(shortest, suspect, (times[1:] - times[:-1])[same])
-        return shortest, shortest < np.iinfo(np.int64).max
+        return shortest, shortest < longest
 
     def _measure_idle_times(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
-        """From the last message of the receiver before each later exchange to its beginning, null: there is none."""
-        state, exchanges = self._state, self._state.exchanges
-        if (later < 0).all():
-            return np.zeros(len(later), np.int64), np.zeros(len(later), np.bool_)
-        transmission = self._datagrams.transmission
-        # a suspect without set-up is left out
-        handshake = state.messages.handshake[transmission]
-        suspect = np.minimum(np.searchsorted(self._rows, handshake), len(self._rows) - 1)
-        exchange = np.where(self._rows[suspect] == handshake, later[suspect], -1)
-        times = state.datagrams.first_ns[self._datagrams.rows]
-        heard = exchange >= 0
-        heard &= state.messages.from_initiator[transmission] != exchanges.initiator_asked[exchange]
-        heard &= times < exchanges.start_ns[exchange]
+        """From the last message of its receiver before each later exchange to its beginning, null: there is none."""
+        state, exchanges, transmission = self.state, self.state.exchanges, self.messages.transmission_of
         latest = np.full(len(later), UNKNOWN)
-        np.maximum.at(latest, suspect[heard], times[heard])
+        if (later >= 0).any():
+            handshake = state.messages.handshake[transmission]
+            suspect = np.where(self._is_suspect(handshake), self._number_suspects(handshake), 0)
+            exchange = np.where(self._is_suspect(handshake), later[suspect], -1)
+            times = state.datagrams.first_ns[self.messages.datagrams]
+            heard = (exchange >= 0) & (times < exchanges.start_ns[exchange])
+            heard &= state.messages.from_initiator[transmission] != exchanges.initiator_asked[exchange]
+            np.maximum.at(latest, suspect[heard], times[heard])
         known = latest != UNKNOWN
         return np.where(known, exchanges.start_ns[later] - np.where(known, latest, 0), 0), known
+
+
+def _null_negative(values: Int64Array) -> tuple[Int64Array, BoolArray]:
+    """Values with null in place of negative ones."""
+    return values, values >= 0
 
 
 def _find_named_types(name: str) -> BoolArray:
