@@ -158,10 +158,13 @@ class TableColumns(Struct, frozen=True):
         return TableColumns(columns, self.layout, capture, len(rows))
 
     def list_values(self, name: str, rows: Int64Array) -> list[Any]:
-        """The values of a column other than `capture` in these rows; the columns must be in order."""
-        if name not in self.columns:
-            return [None] * len(rows)
-        return list_values(select_rows(self.columns[name], rows), self.layout[name])
+        """The values of a column other than `capture` in these rows; the columns must be in order.
+
+        Raises:
+            KeyError: the layout has no such column.
+        """
+        kind = self.layout[name]
+        return list_values(select_rows(self.columns[name], rows), kind) if name in self.columns else [None] * len(rows)
 
 
 def make_empty_columns(layout: Layout) -> TableColumns:

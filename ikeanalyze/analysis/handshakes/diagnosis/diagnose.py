@@ -171,6 +171,13 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
 }
 
 
+#: Everything that a sentence or a remedy may name.
+_GETTERS: Final[Mapping[str, Callable[[Suspect], Any]]] = {
+    **{name: attrgetter(name) for name in Suspect.__struct_fields__},
+    **_DERIVED,
+}
+
+
 class _NamedValues(Struct, frozen=True):
     """What the texts of a rule name."""
 
@@ -184,7 +191,7 @@ class _NamedValues(Struct, frozen=True):
 
 def _find_named_values(rule: Rule) -> _NamedValues:
     names = tuple(dict.fromkeys(_list_names(rule.sentence + rule.remedy)))
-    return _NamedValues(names, tuple(_DERIVED.get(name) or attrgetter(name) for name in names))
+    return _NamedValues(names, tuple(_GETTERS[name] for name in names))
 
 
 def _list_names(template: str) -> Iterator[str]:
@@ -192,8 +199,6 @@ def _list_names(template: str) -> Iterator[str]:
 
 
 _NAMED: Final = tuple(map(_find_named_values, RULES))
-
-
 #: Effects that an effect excludes, which is before them in `Effect`.
 _EXCLUDED: Final = {
     Effect.UNRELIABLE: tuple(effect for effect in Effect if effect != Effect.UNRELIABLE),

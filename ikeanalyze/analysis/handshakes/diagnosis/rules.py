@@ -4,6 +4,8 @@ Of each effect (see `rule.Effect`), the first rule that applies gives the diagno
 ones before it. Messages that name the problem come first, then patterns of packets, from the most to the least specific
 one. A rule does not claim more than its packets show: where something else could look the same, its confidence is
 "consistent with".
+
+`s` is the suspect. What is not known about it is None, which meets no condition.
 """
 
 from typing import Final
