@@ -67,7 +67,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables import layouts
-from ikeanalyze.analysis.tables.columns import AddressColumn, SeriesColumn, TableColumns, make_empty_columns
+from ikeanalyze.analysis.tables.columns import AddressColumn, TableColumns, make_empty_columns
 from ikeanalyze.analysis.tables.handshake_table import build_handshake_columns, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.analysis.handshakes.diagnosis.suspects import SuspectFacts
     from ikeanalyze.keys.key_table import CaptureKeys
 
 #: Columns that the result has of a table that the caller takes: commands count handshakes.
@@ -194,7 +195,7 @@ class _PipelineResult(Struct, frozen=True):
     frames: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     messages: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     exchanges: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
-    suspects: "pl.DataFrame | None"  # facts about the handshakes to diagnose; None: all are clean
+    suspects: "SuspectFacts | None"  # facts about the handshakes to diagnose; None: all are clean
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
@@ -272,22 +273,16 @@ def survey_frames(
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool), exchanges_table=False)
 
 
-def _add_diagnoses(handshakes: TableColumns, suspects: "pl.DataFrame | None") -> None:
+def _add_diagnoses(handshakes: TableColumns, suspects: "SuspectFacts | None") -> None:
     """Add the column `diagnosis`; `suspects`: facts about the handshakes to diagnose, None: all are clean."""
     if suspects is None:
         return
     # not needed for most captures
-    import polars as pl
-
     from ikeanalyze.analysis.handshakes.diagnosis.diagnose import diagnose_suspects
-    from ikeanalyze.analysis.tables.polars_columns import make_table
 
-    found = diagnose_suspects(make_table(handshakes.select(suspects["row"].to_numpy())), suspects)
-    place = np.full(handshakes.height, found.height)
-    place[found["row"].to_numpy()] = np.arange(found.height)
-    # in one piece, because polars gathers lists from several pieces a hundred times as slowly
-    lists = pl.concat([found["diagnosis"], pl.Series([None], dtype=found["diagnosis"].dtype)], rechunk=True)
-    handshakes.columns["diagnosis"] = SeriesColumn(lists, place)
+    diagnoses = diagnose_suspects(handshakes, suspects)
+    if diagnoses is not None:
+        handshakes.columns["diagnosis"] = diagnoses
 
 
 def _build_messages_table(run: _PipelineRun, sources: MessageTableSources) -> "pl.DataFrame | TableColumns":
@@ -376,12 +371,12 @@ def _collect_facts(
     state: AnalysisState,
     answers: AnsweredTransmissions,
     short: ShortResponses,
-) -> "pl.DataFrame | None":
+) -> "SuspectFacts | None":
     """The facts about the handshakes to diagnose; None: all are clean."""
     suspects = find_suspects(handshakes, state, answers, short)
     if not suspects.any() and not run.facts.partial:  # a part of a capture shares facts with the other parts
         return None
-    # loads polars, which is not needed for most captures
+    # not needed for most captures
     from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts
 
     return collect_facts(suspects, handshakes, state, answers, short, run.traffic.icmp_errors, run.facts)

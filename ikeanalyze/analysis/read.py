@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -49,8 +48,6 @@ _FULL: Final = 16 << 20
 _MOST: Final = 256
 #: A capture with fewer frames rarely needs all modules.
 _MANY_FRAMES: Final = 1000
-#: A capture with more frames mostly has some handshakes that need a diagnosis, and takes long enough to load polars.
-_MOST_FRAMES_WITHOUT_POLARS: Final = 100_000
 _DEFAULT: Final = ReadOptions()
 #: Fields of CaptureSummary that CaptureFrames has too.
 _SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
@@ -232,10 +229,6 @@ class _ReadState:
         if not small:
             self._analyse_group()
             self._pending.append(pending)
-            frames = len(capture.columns["number"])
-            if _works_without_polars(self._options) and frames >= _MOST_FRAMES_WITHOUT_POLARS:
-                # here, because reading keeps both processors busy, and the beginning of the analysis does not
-                Thread(target=_load_diagnosis, daemon=True).start()
             self._analyse(single_capture(capture))
         else:
             self._pending.append(pending)
@@ -338,20 +331,19 @@ def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_k
         import ikeanalyze.analysis.decryption.handshake_contents
         import ikeanalyze.analysis.tables.content_columns  # noqa: F401
     if not _works_without_polars(options) and count_frames() >= _MANY_FRAMES:
-        _load_diagnosis()
+        _load_polars()
 
 
 def _works_without_polars(options: ReadOptions) -> bool:
-    """Whether polars is needed only for the handshakes that need a diagnosis."""
+    """Whether the caller takes the columns of the tables, which the core writes."""
     return core.compiled is not None and options.on_columns is not None
 
 
-def _load_diagnosis() -> None:
-    """Load polars, and the rules of the diagnosis, which are made of its expressions."""
+def _load_polars() -> None:
     # polars loads numpy.ma for the first large array
     import numpy.ma  # noqa: F401
 
-    import ikeanalyze.analysis.handshakes.diagnosis.diagnose  # noqa: F401
+    import ikeanalyze.analysis.tables.polars_columns  # noqa: F401
 
 
 def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:

@@ -163,6 +163,14 @@ def test_the_core_writes_tables_without_polars(keys, tmp_path):
     assert len(list((tmp_path / "tables").iterdir())) == 5
 
 
+@pytest.mark.skipif(core.compiled is None, reason="without the core polars writes the tables")
+def test_a_diagnosis_needs_no_polars(tmp_path):
+    command = ["report", "captures/faults/mtu-black-hole.pcapng", "--format", "parquet", "-o", str(tmp_path / "tables")]
+    loaded = list_loaded_modules(*command)
+    assert "ikeanalyze.analysis.handshakes.diagnosis.diagnose" in loaded
+    assert not {"polars", "numpy.ma"} & loaded
+
+
 def test_a_small_report_makes_few_dataclasses():
     """Each takes half a millisecond, thirty times as long as a msgspec.Struct."""
     code = """

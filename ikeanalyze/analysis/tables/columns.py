@@ -4,19 +4,17 @@ The compiled core writes them as they are; `polars_columns` makes polars tables 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
-from ikeanalyze.analysis.tables.column_types import ColumnType, Layout, ListType, NumberType, StructType
+from ikeanalyze.analysis.tables.column_types import ColumnType, EnumType, Layout, ListType, NumberType, StructType
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.buffers import is_repeated, release_free_memory
-
-if TYPE_CHECKING:
-    import polars as pl
+from ikeanalyze.capture.decode.ip import format_address_code
 
 Array = npt.NDArray[Any]
 
@@ -107,21 +105,7 @@ class AddressColumn(Struct, frozen=True):
         return AddressColumn(self.codes[rows], self.ipv6)
 
 
-class SeriesColumn(Struct, frozen=True):
-    """A column of values that polars has computed, most of which appear often."""
-
-    values: "pl.Series"  # (k,)
-    place: Array  # of the value of each row in `values`; (n,)
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    def select(self, rows: Array) -> "SeriesColumn":
-        """The column of these rows."""
-        return SeriesColumn(self.values, self.place[rows])
-
-
-COMPACT: Final = (TextColumn, SharedListColumn, StructColumn, FlatListColumn, SpiColumn, AddressColumn, SeriesColumn)
+COMPACT: Final = (TextColumn, SharedListColumn, StructColumn, FlatListColumn, SpiColumn, AddressColumn)
 
 
 def measure_column(value: Any) -> int:
@@ -173,6 +157,15 @@ class TableColumns(Struct, frozen=True):
         capture = self.capture if isinstance(self.capture, str) else self.capture.select(rows)
         return TableColumns(columns, self.layout, capture, len(rows))
 
+    def list_values(self, name: str, rows: Int64Array) -> list[Any]:
+        """The values of a column other than `capture` in these rows; the columns must be in order.
+
+        Raises:
+            KeyError: the layout has no such column.
+        """
+        kind = self.layout[name]
+        return list_values(select_rows(self.columns[name], rows), kind) if name in self.columns else [None] * len(rows)
+
 
 def make_empty_columns(layout: Layout) -> TableColumns:
     """A table without rows."""
@@ -191,6 +184,40 @@ def narrow_integers(values: Any, kind: ColumnType | None) -> Any:
             return values.view(np.uint64)  # the same bits
         return values.astype(narrow, copy=False)
     return values
+
+
+def list_values(value: Any, kind: ColumnType | None = None) -> list[Any]:
+    """The values of a column of `TableColumns` as values of Python, None where they are null. (n,)
+
+    `kind`: its type, needed for names, which are numbers in the column.
+    """
+    match value:
+        case (values, known):
+            listed = zip(list_values(values, kind), known.tolist(), strict=True)
+            return [one if is_known else None for one, is_known in listed]
+        case TextColumn():
+            return [value.texts[place] for place in value.place.tolist()]
+        case SharedListColumn():
+            return [value.lists[place] for place in value.place.tolist()]
+        case StructColumn():
+            fields = kind.fields if isinstance(kind, StructType) else {}
+            columns = [list_values(column, fields.get(name)) for name, column in value.fields.items()]
+            return [dict(zip(value.fields, row, strict=True)) for row in zip(*columns, strict=True)]
+        case FlatListColumn():
+            elements = list_values(value.elements, kind.inner if isinstance(kind, ListType) else None)
+            ends = np.cumsum(np.maximum(value.length, 0)).tolist()
+            bounds = zip(ends, value.length.tolist(), strict=True)
+            return [None if length < 0 else elements[end - length : end] for end, length in bounds]
+        case SpiColumn():
+            return [f"{spi:016x}" for spi in value.values.tolist()]
+        case AddressColumn():
+            codes = value.codes.tolist()
+            texts = {code: format_address_code(code, value.ipv6) for code in set(codes)}
+            return [texts[code] for code in codes]
+    if isinstance(kind, EnumType):  # places of names
+        return [kind.names[place] for place in value.tolist()]
+    numbers: list[Any] = value.tolist()
+    return numbers
 
 
 def make_column(values: Sequence[Any], kind: ColumnType) -> Any:

@@ -8,13 +8,12 @@ import polars as pl
 
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.schema import convert_layout, convert_type
-from ikeanalyze.analysis.tables.column_types import ColumnType, EnumType, ListType, NumberType, StructType
+from ikeanalyze.analysis.tables.column_types import ColumnType, EnumType, ListType, StructType
 from ikeanalyze.analysis.tables.columns import (
     COMPACT,
     AddressColumn,
     Array,
     FlatListColumn,
-    SeriesColumn,
     SharedListColumn,
     SpiColumn,
     StructColumn,
@@ -63,8 +62,6 @@ def convert_column(value: Any, kind: ColumnType) -> pl.Series:
         case AddressColumn():
             distinct, place = find_distinct(value.codes)
             return gather(_format_distinct_addresses(distinct, value.ipv6).cast(convert_type(kind)), place)
-        case SeriesColumn():
-            return gather(value.values, value.place)
         case pl.Series():
             return value
     if isinstance(kind, EnumType):  # places of names
@@ -82,21 +79,6 @@ def _convert_elements(value: Any, kind: ColumnType) -> pl.Series:
         fields = {name: _convert_elements(value.fields[name], inner) for name, inner in kind.fields.items()}
         return pl.DataFrame(fields).to_struct()
     return convert_column(value, kind)
-
-
-def flatten_series(values: pl.Series, kind: ColumnType) -> Any:
-    """The values of a Series as a column of arrays, texts and lists; structures in it are not null."""
-    match kind:
-        case ListType():
-            length = values.list.len().cast(pl.Int64).fill_null(-1)
-            elements = values.filter(length > 0).explode()
-            return FlatListColumn(flatten_series(elements, kind.inner), length.to_numpy())
-        case StructType():
-            fields = {name: flatten_series(values.struct.field(name), field) for name, field in kind.fields.items()}
-            return StructColumn(fields)
-        case NumberType():
-            return values.fill_null(0).to_numpy(), values.is_not_null().to_numpy()
-    return TextColumn(values.to_list(), np.arange(len(values), dtype=np.uint32))
 
 
 def _make_lists(flat: pl.Series, lengths: Int64Array) -> pl.Series:

@@ -16,7 +16,6 @@ from ikeanalyze.analysis.tables.columns import (
     AddressColumn,
     Array,
     FlatListColumn,
-    SeriesColumn,
     SharedListColumn,
     SpiColumn,
     TableColumns,
@@ -33,7 +32,7 @@ from ikeanalyze.render.report.parquet_levels import Leaf, repeat_leaf, split_col
 _SCHEMAS: Final = Path(__file__).with_name("parquet_schemas")
 #: Threads that encode a table: of the one that is written last, and not while the analysis continues.
 _THREADS: Final = {"handshakes": 2}
-_LISTS: Final = (SharedListColumn, FlatListColumn, SeriesColumn)
+_LISTS: Final = (SharedListColumn, FlatListColumn)
 #: Values, which of them are known (None: all), the texts that the values are places in with their ends, and the
 #: definition and repetition levels of values in lists.
 _CoreColumn = tuple[
@@ -80,13 +79,8 @@ class ColumnFile:
 
 def _convert_leaves(value: Any, kind: ColumnType) -> list[_CoreColumn]:
     """The leaves of a column, as Parquet stores it (see `parquet_levels`)."""
-    if isinstance(value, (SharedListColumn, SeriesColumn)):
-        if isinstance(value, SharedListColumn):
-            distinct = make_column(value.lists, kind)
-        else:
-            from ikeanalyze.analysis.tables.polars_columns import flatten_series  # polars has made it
-
-            distinct = flatten_series(value.values, kind)
+    if isinstance(value, SharedListColumn):
+        distinct = make_column(value.lists, kind)
         return [_convert_leaf(repeat_leaf(leaf, value.place)) for leaf in split_column(distinct, kind)]
     if isinstance(value, FlatListColumn):
         return [_convert_leaf(leaf) for leaf in split_column(value, kind)]

@@ -12,7 +12,6 @@ from ikeanalyze import core
 from ikeanalyze.analysis.schema import convert_type
 from ikeanalyze.analysis.tables.column_types import TEXT, UINT8, UINT32, ListType, StructType
 from ikeanalyze.analysis.tables.columns import FlatListColumn, StructColumn, TextColumn, make_column
-from ikeanalyze.analysis.tables.polars_columns import flatten_series
 from ikeanalyze.render.report.parquet_levels import repeat_leaf, split_column
 
 TEXTS = ListType(TEXT)
@@ -114,16 +113,3 @@ def test_leaves_are_those_of_a_file():
             column.max_definition_level,
             column.max_repetition_level if leaf.repetition.any() else 0,
         )
-
-
-def test_a_series_has_the_levels_of_lists_of_python():
-    kind = ListType(StructType({"a": TEXT, "b": ListType(UINT32), "c": UINT8}))
-    lists = [
-        [{"a": "1", "b": [2, 3], "c": 4}, {"a": None, "b": [], "c": None}],
-        None,
-        [],
-        [{"a": "", "b": None, "c": 0}],
-    ]
-    series = flatten_series(pl.Series(lists, dtype=convert_type(kind)), kind)
-    for leaf, expected in zip(split_column(series, kind), split(lists, kind), strict=True):
-        assert levels(leaf) == levels(expected)

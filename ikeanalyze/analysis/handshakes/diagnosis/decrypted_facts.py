@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import DecryptedFacts
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.identification import format_identity
@@ -29,10 +29,9 @@ _MAX_SELECTORS: Final = 4
 
 def collect_decrypted_facts(
     decoded: "DecodedMessages | None", state: AnalysisState, rows: Sequence[int]
-) -> dict[str, list[str | None]]:
-    """The columns `DECRYPTED_FACTS` of the handshakes `rows`."""
-    facts = [_collect(_find_messages(decoded, state, row), _get_time(state, row)) for row in rows]
-    return {name: [values.get(name) for values in facts] for name in DECRYPTED_FACTS}
+) -> list[DecryptedFacts]:
+    """The facts about the handshakes `rows`."""
+    return [_collect(_find_messages(decoded, state, row), _get_time(state, row)) for row in rows]
 
 
 def _find_messages(decoded: "DecodedMessages | None", state: AnalysisState, row: int) -> "list[DecodedMessage]":
@@ -51,20 +50,20 @@ def _get_time(state: AnalysisState, row: int) -> int:
     return int(state.messages.first_ns[low]) // _SECOND_NS
 
 
-def _collect(messages: "list[DecodedMessage]", time: int) -> dict[str, str | None]:
+def _collect(messages: "list[DecodedMessage]", time: int) -> DecryptedFacts:
     auths = [message for message in messages if message.exchange_type == ExchangeType.IKE_AUTH]
     requests = [message for message in auths if not message.response]
     responses = [message for message in auths if message.response]
-    return {
-        "initiator_identity": _find_identity(requests, PayloadType.IDI),
-        "wanted_identity": _find_identity(requests, PayloadType.IDR),
-        "responder_identity": _find_identity(responses, PayloadType.IDR),
-        "rejected_by": _find_rejecting_side(messages),
-        "eap_failed": _find_eap_failure(responses),
-        "certificate_problem": _find_certificate_problem(auths, time),
-        "selectors": _describe_selectors(requests),
-        "child_offered": _describe_child_proposals(requests),
-    }
+    return DecryptedFacts(
+        initiator_identity=_find_identity(requests, PayloadType.IDI),
+        wanted_identity=_find_identity(requests, PayloadType.IDR),
+        responder_identity=_find_identity(responses, PayloadType.IDR),
+        rejected_by=_find_rejecting_side(messages),
+        eap_failed=_find_eap_failure(responses),
+        certificate_problem=_find_certificate_problem(auths, time),
+        selectors=_describe_selectors(requests),
+        child_offered=_describe_child_proposals(requests),
+    )
 
 
 def _find_identity(messages: "Iterable[DecodedMessage]", kind: PayloadType) -> str | None:

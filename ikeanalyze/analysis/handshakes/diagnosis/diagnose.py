@@ -1,112 +1,204 @@
 """Applies the table of rules to the suspects of a capture."""
 
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter, itemgetter
 from string import Formatter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import polars as pl
+from msgspec import Struct
 
-from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import Suspect
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import SuspectFacts, list_suspects
+from ikeanalyze.analysis.tables.columns import FlatListColumn, StructColumn, TableColumns, TextColumn
+from ikeanalyze.capture.arrays import Int64Array
 
-_PROPOSALS: Final = " or "
+_SIDES: Final = ("responder", "initiator")
+_KINDS: Final = ("request", "response")
 
 
-def diagnose_suspects(handshakes: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """The columns `row` and `diagnosis` of the suspects that rules apply to.
+def diagnose_suspects(handshakes: TableColumns, facts: SuspectFacts) -> FlatListColumn | None:
+    """The column `diagnosis` of the handshakes table; None: no rule applies.
 
     Args:
-        handshakes: rows of the handshakes table of the suspects.
-        facts: facts about the suspects in this order (see `suspects.FACTS`).
+        handshakes: the other columns of the table.
+        facts: facts about the suspects.
     """
-    suspects = handshakes.with_columns(facts).with_columns(**_DERIVED)
-    matches = suspects.select(_applies(rule).alias(str(place)) for place, rule in enumerate(RULES))
-    chosen = _choose(matches.to_numpy().astype(np.bool_))
-    used = np.flatnonzero(chosen.any(axis=0)).tolist()
-    diagnosis = schema.HANDSHAKES["diagnosis"]
-    if not used:
-        return pl.DataFrame(schema={"row": facts.schema["row"], "diagnosis": diagnosis})
-    # in the order of the rules, which grouping keeps
-    parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in used]
-    found = pl.concat(parts).group_by("row", maintain_order=True).agg("diagnosis")
-    return found.with_columns(pl.col("diagnosis").cast(diagnosis))
+    texts = _Texts()
+    found = [
+        (number, applied.place, *texts.fill(applied))
+        for number, suspect in enumerate(list_suspects(handshakes, facts))
+        for applied in _choose(suspect)
+    ]
+    if not found:
+        return None
+    suspect, rule, message, remedy = np.array(found, np.int64).T
+    del found
+    length = np.full(handshakes.height, -1, np.int64)
+    counts = np.bincount(suspect, minlength=len(facts.rows))
+    length[facts.rows[counts > 0]] = counts[counts > 0]
+    every = list(texts.numbers)
+    fields = {
+        **{name: TextColumn([str(getattr(rule, name)) for rule in RULES], rule) for name in _OF_RULE},
+        "message": TextColumn(every, message),
+        "remedy": TextColumn(every, remedy),
+        **_describe_subjects(facts, suspect, rule),
+    }
+    return FlatListColumn(StructColumn(fields), length)
 
 
-def _get_tag_bytes() -> pl.Expr:
-    """Bytes of the ICV of encrypted messages, by the names of the algorithms: AES-GCM-16-256, HMAC-SHA2-256-128."""
-    combined = pl.col("encryption").str.extract(r"-(?:GCM|CCM)-(\d+)").cast(pl.Int64)
-    bits = pl.col("integrity").str.extract(r"-(\d+)$").cast(pl.Int64)
-    chacha = pl.when(pl.col("encryption").str.starts_with("CHACHA20")).then(16)
-    return pl.coalesce(combined, chacha, bits // 8)
+#: Fields of a diagnosis that each rule has.
+_OF_RULE: Final = ("code", "effect", "confidence", "rfc")
 
 
-def _get_room() -> pl.Expr:
-    """Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length and ICV."""
-    vector = pl.when(pl.col("encryption").str.contains("CBC")).then(16).otherwise(8)
-    return pl.col("response_ike_bytes") - (28 + 4 + 1) - vector - _get_tag_bytes()
+def _describe_subjects(facts: SuspectFacts, suspect: Int64Array, rule: Int64Array) -> dict[str, Any]:
+    """The fields about the message that each diagnosis concerns, from its suspect and the place of its rule."""
+    order = np.argsort(rule, kind="stable")
+    parts = []
+    for place in np.flatnonzero(np.bincount(rule)).tolist():
+        parts.append(facts.subjects[RULES[place].subject].select(suspect[rule == place]))
+    # in the order of the diagnoses
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+
+    def join(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])[back]
+
+    types = build_type_names()
+    known, frames = join("known"), [part.frames for part in parts]
+    elements, lengths = ([getattr(part, name) for part in frames] for name in ("elements", "length"))
+    return {
+        "exchange": TextColumn([*types, None], np.where(known, join("exchange_type"), len(types))),
+        "message_id": (join("message_id"), known),
+        "sender": TextColumn(_SIDES, join("from_initiator").astype(np.uint8)),
+        "kind": TextColumn(_KINDS, join("response").astype(np.uint8)),
+        "frames": FlatListColumn(np.concatenate(elements), np.concatenate(lengths)).select(back),
+    }
 
 
-def _behind(side: str) -> pl.Expr:
+def _join_identities(s: Suspect) -> str:
+    """The identities that are known, with labels, in parentheses."""
+    labelled = (
+        ("initiator", s.decrypted.initiator_identity),
+        ("wanted responder", s.decrypted.wanted_identity),
+        ("responder", s.decrypted.responder_identity),
+    )
+    return _enclose(" ({})", ", ".join(f'{label} "{name}"' for label, name in labelled if name is not None) or None)
+
+
+def _enclose(template: str, text: str | None) -> str:
+    """The template with a text; empty: there is none."""
+    return "" if text is None else template.format(text)
+
+
+def _behind(s: Suspect, side: str) -> str:
     """Where packets to this side are lost, if the capture was taken there and has them."""
-    text = f" after the capture point, which is on the {side}'s side"
-    return pl.when(pl.col("vantage").cast(pl.String) == side).then(pl.lit(text)).otherwise(pl.lit(""))
+    return f" after the capture point, which is on the {side}'s side" if s.vantage == side else ""
 
 
-def _quote(label: str, column: str) -> pl.Expr:
-    """A label and an identity in quotation marks; null: not known."""
-    return pl.format(label + ' "{}"', pl.col(column))
+def _count_answered(s: Suspect) -> str:
+    return "one answered exchange" if s.answered == 1 else f"{s.answered} answered exchanges"
 
 
-#: Columns for conditions and sentences, made of others.
-_DERIVED: Final = {
-    "offered": pl.col("offered").list.join(_PROPOSALS),
-    "refusals": pl.col("extra_round_trips").list.len()
-    + pl.col("reason").is_in(["COOKIE", "INVALID_KE_PAYLOAD"]).fill_null(False),
-    "answered_exchanges": pl.when(pl.col("answered") == 1)
-    .then(pl.lit("one answered exchange"))
-    .otherwise(pl.format("{} answered exchanges", "answered")),
-    "but_smaller": pl.when(pl.col("answered") > 0)
-    .then(pl.lit(", although smaller requests were"))
-    .otherwise(pl.lit("")),
-    "rejection": pl.when("aaa_rejected").then(pl.lit("Access-Reject")).otherwise(pl.coalesce("eap_failed", "reason")),
-    "behind_responder": _behind("responder"),
-    "behind_initiator": _behind("initiator"),
-    "response_room": _get_room(),
-    "accepted": pl.coalesce(pl.format(" From another initiator, it accepted {}.", "accepted"), pl.lit("")),
-    "wants_method": pl.coalesce(pl.format(" ({})", "wanted_method"), pl.lit("")),
-    "later_idle_s": (pl.col("later_idle_ns") / 1e9).round(0).cast(pl.Int64),
-    "path_rtt_ms": pl.col("path_rtt_ns") / 1e6,
-    "shortest_timer_ms": pl.col("shortest_timer_ns") / 1e6,
-    "slow_rtt_s": pl.col("slow_rtt_ns") / 1e9,
-    "step_back_s": pl.col("step_back_ns") / 1e9,
-    "identities": pl.concat_str(
-        pl.lit(" ("),
-        pl.concat_list(
-            _quote("initiator", "initiator_identity"),
-            _quote("wanted responder", "wanted_identity"),
-            _quote("responder", "responder_identity"),
-        )
-        .list.drop_nulls()
-        .list.join(", "),
-        pl.lit(")"),
-    ).replace(" ()", ""),
-    "child_of": pl.coalesce(pl.format(": {}", pl.col("child_offered")), pl.lit("")),
-    "between": pl.coalesce(pl.format(" ({})", pl.col("selectors")), pl.lit("")),
+def _count_refusals(s: Suspect) -> int:
+    return len(s.extra_round_trips) + (s.reason in ("COOKIE", "INVALID_KE_PAYLOAD"))
+
+
+def _get_rejection(s: Suspect) -> str | None:
+    if s.aaa_rejected:
+        return "Access-Reject"
+    return s.reason if s.decrypted.eap_failed is None else s.decrypted.eap_failed
+
+
+def _in_units(name: str, unit_ns: float) -> Callable[[Suspect], float | None]:
+    """The value of a field of nanoseconds in a larger unit."""
+
+    def convert(s: Suspect) -> float | None:
+        time: int | None = getattr(s, name)
+        return None if time is None else time / unit_ns
+
+    return convert
+
+
+def _round_idle_seconds(s: Suspect) -> int | None:
+    return None if s.later_idle_ns is None else round(s.later_idle_ns / 1e9)
+
+
+def _of_errors(kind: str) -> dict[str, Callable[[Suspect], Any]]:
+    """Facts about the ICMP errors of the request or the response; None: there are none."""
+    names = {
+        f"{kind}_icmp": "description",
+        f"{kind}_icmp_sender": "sender",
+        f"{kind}_icmp_bytes": "bytes",
+        f"{kind}_icmp_port": "port",
+        f"{kind}_path_mtu": "path_mtu",
+    }
+
+    def make(name: str) -> Callable[[Suspect], Any]:
+        return lambda s: getattr(getattr(s, f"{kind}_errors"), name, None)
+
+    return {name: make(field) for name, field in names.items()}
+
+
+#: What sentences and remedies name, apart from fields of a suspect. None: not known.
+_DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
+    "offered": lambda s: " or ".join(s.offered),
+    "refusals": _count_refusals,
+    "answered_exchanges": _count_answered,
+    "but_smaller": lambda s: ", although smaller requests were" if s.answered > 0 else "",
+    "rejection": _get_rejection,
+    "behind_responder": lambda s: _behind(s, "responder"),
+    "behind_initiator": lambda s: _behind(s, "initiator"),
+    "accepted": lambda s: _enclose(" From another initiator, it accepted {}.", s.accepted),
+    "wants_method": lambda s: _enclose(" ({})", s.wanted_method),
+    "later_idle_s": _round_idle_seconds,
+    "path_rtt_ms": _in_units("path_rtt_ns", 1e6),
+    "shortest_timer_ms": _in_units("shortest_timer_ns", 1e6),
+    "slow_rtt_s": _in_units("slow_rtt_ns", 1e9),
+    "step_back_s": _in_units("step_back_ns", 1e9),
+    "identities": _join_identities,
+    "child_of": lambda s: _enclose(": {}", s.decrypted.child_offered),
+    "between": lambda s: _enclose(" ({})", s.decrypted.selectors),
+    **{
+        name: attrgetter(f"decrypted.{name}")
+        for name in ("certificate_problem", "wanted_identity", "responder_identity")
+    },
+    **_of_errors("request"),
+    **_of_errors("response"),
 }
 
 
-def _applies(rule: Rule) -> pl.Expr:
-    """Whether a rule applies: its condition holds, and all that its texts name is known."""
-    named = dict.fromkeys(_list_columns(rule.sentence) + _list_columns(rule.remedy))
-    return pl.all_horizontal(rule.when.fill_null(False), *(pl.col(name).is_not_null() for name in named))
+#: Everything that a sentence or a remedy may name.
+_GETTERS: Final[Mapping[str, Callable[[Suspect], Any]]] = {
+    **{name: attrgetter(name) for name in Suspect.__struct_fields__},
+    **_DERIVED,
+}
 
 
-def _list_columns(template: str) -> list[str]:
-    return [name for _, name, _, _ in Formatter().parse(template) if name]
+class _NamedValues(Struct, frozen=True):
+    """What the texts of a rule name."""
+
+    names: tuple[str, ...]
+    getters: tuple[Callable[[Suspect], Any], ...]
+
+    def get(self, suspect: Suspect) -> tuple[Any, ...]:
+        """The values of the names; None: not known."""
+        return tuple([getter(suspect) for getter in self.getters])
 
 
+def _find_named_values(rule: Rule) -> _NamedValues:
+    names = tuple(dict.fromkeys(_list_names(rule.sentence + rule.remedy)))
+    return _NamedValues(names, tuple(_GETTERS[name] for name in names))
+
+
+def _list_names(template: str) -> Iterator[str]:
+    return (name for _, name, _, _ in Formatter().parse(template) if name)
+
+
+_NAMED: Final = tuple(map(_find_named_values, RULES))
 #: Effects that an effect excludes, which is before them in `Effect`.
 _EXCLUDED: Final = {
     Effect.UNRELIABLE: tuple(effect for effect in Effect if effect != Effect.UNRELIABLE),
@@ -114,55 +206,68 @@ _EXCLUDED: Final = {
 }
 
 
-def _choose(matches: BoolArray) -> BoolArray:
-    """Of the rules that apply, the first one of each effect, and other explanations. (suspects, rules)"""
-    chosen = np.zeros_like(matches)
-    effects = np.array([rule.effect for rule in RULES])
-    for effect in Effect:
-        explained = np.zeros(len(matches), np.bool_)
-        for place in np.flatnonzero(effects == effect).tolist():
-            chosen[:, place] = matches[:, place] & (~explained | RULES[place].also)
-            explained |= matches[:, place]
-        for excluded in _EXCLUDED.get(effect, ()):
-            matches = matches & ~(explained[:, None] & (effects == excluded))
-    return chosen
+class _Applied(NamedTuple):
+    """A rule that applies."""
+
+    place: int
+    values: tuple[Any, ...]  # of the names in its texts
 
 
-def _describe(rule: Rule, suspects: pl.DataFrame, rows: Int64Array) -> pl.DataFrame:
-    """The row of the handshakes table and the diagnosis of each of these suspects."""
-    chosen = suspects[rows.tolist()]
-    message = rule.subject.value
-    kind = pl.col(f"{message.exchange}_kind") if message.kind is None else pl.lit(message.kind)
-    by_initiator = pl.col(f"{message.exchange}_by") == "initiator"
-    from_initiator = by_initiator == (kind == "request")
-    sender = pl.when(from_initiator).then(pl.lit("initiator")).otherwise(pl.lit("responder"))
-    result: pl.DataFrame = chosen.select(
-        "row",
-        pl.struct(
-            pl.lit(rule.code).alias("code"),
-            pl.lit(str(rule.effect)).alias("effect"),
-            pl.lit(str(rule.confidence)).alias("confidence"),
-            format_template(rule.sentence, chosen).alias("message"),
-            pl.col(f"{message.exchange}_type").alias("exchange"),
-            pl.col(f"{message.exchange}_message_id").alias("message_id"),
-            sender.alias("sender"),
-            kind.alias("kind"),
-            pl.col(message.frames).fill_null([]).alias("frames"),
-            format_template(rule.remedy, chosen).alias("remedy"),
-            pl.lit(rule.rfc).alias("rfc"),
-        ).alias("diagnosis"),
-    )
-    return result
+class _EffectRules:
+    """The rules of one effect, with their places."""
+
+    def __init__(self, effect: Effect) -> None:
+        rules = [(place, rule) for place, rule in enumerate(RULES) if rule.effect == effect]
+        self.excluded = _EXCLUDED.get(effect, ())
+        self._conditions = [(place, rule.when) for place, rule in rules]
+        self._also = [(place, rule.when) for place, rule in rules if rule.also]
+
+    def choose(self, suspect: Suspect) -> list[_Applied]:
+        """The first rule that applies, and other explanations.
+
+        A rule applies if its condition holds, and all that its texts name is known.
+        """
+        for first, condition in self._conditions:
+            # most do not hold: nothing else is done for them
+            if condition(suspect) and None not in (values := _NAMED[first].get(suspect)):
+                chosen = [_Applied(first, values)]
+                for place, explains in self._also:
+                    if place > first and explains(suspect) and None not in (values := _NAMED[place].get(suspect)):
+                        chosen.append(_Applied(place, values))
+                return chosen
+        return []
 
 
-def format_template(template: str, rows: pl.DataFrame) -> pl.Expr | pl.Series:
-    """The template with the values of the columns that it names, for each row. Equal texts are made and stored once."""
-    columns = list(dict.fromkeys(_list_columns(template)))
-    if not columns:
-        return pl.lit(template)
-    distinct = rows.select(columns).unique(maintain_order=True)
-    texts = pl.Series("text", [template.format(**values) for values in distinct.iter_rows(named=True)], dtype=pl.String)
-    place = rows.select(columns).join(
-        distinct.with_columns(texts), on=columns, how="left", nulls_equal=True, maintain_order="left"
-    )
-    return place["text"]
+_EFFECTS: Final = {effect: _EffectRules(effect) for effect in Effect}
+
+
+def _choose(suspect: Suspect) -> list[_Applied]:
+    """Of the rules that apply, the first one of each effect, and other explanations, in the order of the table."""
+    chosen: list[_Applied] = []
+    excluded: tuple[Effect, ...] = ()
+    for effect, rules in _EFFECTS.items():
+        if effect not in excluded and (applied := rules.choose(suspect)):
+            chosen += applied
+            excluded += rules.excluded
+    return sorted(chosen, key=itemgetter(0))
+
+
+class _Texts:
+    """The sentences and remedies of the diagnoses. Equal ones are made and stored once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}  # of the texts, in order
+        self._known: dict[_Applied, tuple[int, int]] = {}
+
+    def fill(self, applied: _Applied) -> tuple[int, int]:
+        """The numbers of the sentence and of the remedy of a rule."""
+        known = self._known.get(applied)
+        if known is None:
+            rule = RULES[applied.place]
+            by_name = dict(zip(_NAMED[applied.place].names, applied.values, strict=True))
+            known = self._number(rule.sentence.format(**by_name)), self._number(rule.remedy.format(**by_name))
+            self._known[applied] = known
+        return known
+
+    def _number(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers))

@@ -1,9 +1,11 @@
 """The form of a rule of the diagnosis."""
 
-from dataclasses import dataclass
-from enum import Enum, StrEnum
+from collections.abc import Callable
+from enum import StrEnum
 
-import polars as pl
+from msgspec import Struct
+
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import Suspect
 
 
 class Effect(StrEnum):
@@ -23,31 +25,21 @@ class Confidence(StrEnum):
     CONSISTENT = "consistent with"  # the packets look like it, but something outside of the capture may be the cause
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectMessage:
-    """The message that a diagnosis concerns: the columns of `suspects.FACTS` that describe it."""
-
-    exchange: str  # prefix of the columns of its exchange
-    kind: str | None  # "request" or "response"; None: in the column "kind"
-    frames: str  # column
-
-
-class Subject(Enum):
+class Subject(StrEnum):
     """The messages that diagnoses concern."""
 
-    REQUEST = SubjectMessage("last", "request", "request_frames")
-    RESPONSE = SubjectMessage("last", "response", "response_frames")
-    REJECTED_REQUEST = SubjectMessage("last", "request", "request_and_icmp_frames")
-    REJECTED_RESPONSE = SubjectMessage("last", "response", "response_and_icmp_frames")
-    INIT_RESPONSE = SubjectMessage("init", "response", "init_frames")
-    REPEATED_REQUEST = SubjectMessage("repeated", "request", "repeated_frames")
-    SLOW_REQUEST = SubjectMessage("slow", "request", "slow_frames")
-    LARGE_MESSAGE = SubjectMessage("large", None, "large_frames")
-    LATER_REQUEST = SubjectMessage("later", "request", "later_frames")
+    REQUEST = "request of the last exchange of the set-up"
+    RESPONSE = "response of the last exchange of the set-up"
+    REJECTED_REQUEST = "the same request, with the ICMP errors about it"
+    REJECTED_RESPONSE = "the same response, with the ICMP errors about it"
+    INIT_RESPONSE = "response of the last IKE_SA_INIT"
+    REPEATED_REQUEST = "request of the set-up that was sent most often"
+    SLOW_REQUEST = "request of the set-up that was sent once and answered last"
+    LARGE_MESSAGE = "largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments"
+    LATER_REQUEST = "request of the last exchange after the set-up"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One row of the table of rules."""
 
     code: str  # stable name for scripts; several rules may have one code, for which docs/diagnosis.md has a section
@@ -55,7 +47,7 @@ class Rule:
     confidence: Confidence
     rfc: str  # where the behaviour is specified
     subject: Subject
-    when: pl.Expr  # over the columns of the handshakes table and of `suspects.FACTS`; null counts as false
-    sentence: str  # with the names of columns in braces
+    when: Callable[[Suspect], bool]
+    sentence: str  # with names in braces: fields of `Suspect`, or values that `diagnose` makes of them
     remedy: str  # what to try
     also: bool = False  # another explanation of what an earlier rule explains: it does not exclude this one

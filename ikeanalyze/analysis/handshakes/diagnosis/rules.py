@@ -4,44 +4,21 @@ Of each effect (see `rule.Effect`), the first rule that applies gives the diagno
 ones before it. Messages that name the problem come first, then patterns of packets, from the most to the least specific
 one. A rule does not claim more than its packets show: where something else could look the same, its confidence is
 "consistent with".
+
+`s` is the suspect. What is not known about it is None, which meets no condition.
 """
 
 from typing import Final
 
-import polars as pl
-
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import IcmpFacts, Suspect
 from ikeanalyze.wire.registries.icmp import IcmpProblem
 
-_col = pl.col
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2): a path MTU does not explain the loss of smaller ones.
 _SMALL_BYTES: Final = 600
 #: Requests with INVALID_KE_PAYLOAD or COOKIE in the response: one is normal, and another one after both.
 _MANY_ROUND_TRIPS: Final = 3
-
-
-def _reason(*names: str) -> pl.Expr:
-    """A failed handshake with one of these reasons."""
-    return (_col("outcome") == "failed") & _col("reason").is_in(names)
-
-
-def _has_icmp(kind: str, problem: IcmpProblem) -> pl.Expr:
-    """ICMP errors tell this problem of the last request or response."""
-    return (_col(f"{kind}_icmp_problem") == str(problem)).fill_null(False)
-
-
-def _count(notify: str) -> pl.Expr:
-    """How many requests the responder refused with this notify; the last one may have had no further request."""
-    return _col("extra_round_trips").list.count_matches(notify) + (_col("reason") == notify).fill_null(False)
-
-
-def _is_large(kind: str) -> pl.Expr:
-    """The request or response is larger than any that arrived in its direction, and than what every path carries."""
-    size = _col(f"{kind}_bytes")
-    return (size > _SMALL_BYTES) & (size > _col(f"{kind}_passed_bytes").fill_null(0))
-
-
 #: RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
@@ -54,29 +31,86 @@ _CHILD_ROOM: Final = 117
 _CHILD_BYTES: Final = 60
 #: Exchanges of IKEv1's main mode before the encrypted one.
 _CLEAR_EXCHANGES: Final = 2
-_UNANSWERED: Final = _col("outcome") == "unanswered"
-_HALF_OPEN: Final = _col("outcome") == "half-open"
-_NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
-#: The last request was repeated after each response, and the initiator never continued; earlier requests were not
-#: repeated, so that neither random loss nor a slow path explains it.
-_IGNORED: Final = (
-    (_col("ignored") >= MANY_IGNORED)
-    & (_col("passed_sent").fill_null(1) == 1)
-    & (_col("after_setup_initiator_messages") == 0)
-    & _col("uncertain").is_null()
-)
-_NOT_RECEIVED: Final = (_UNANSWERED & (_col("responses") > 0)) | (_IGNORED & (_col("outcome") != "failed"))
-_AUTH_FAILED: Final = _reason("AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
-_OFFERED_ADDKE: Final = _col("offered").str.contains("ADDKE", literal=True)
-#: Each proposal has an additional key exchange: the proposals are separated by " or ", their transforms by "/".
-_ALL_WITH_ADDKE: Final = (
-    _col("offered").str.split(" or ").list.eval(pl.element().str.contains("ADDKE", literal=True)).list.all()
-)
-_SET_UP: Final = _col("outcome").is_in(["completed", "established"])
-#: A request after the set-up that was repeated and never answered.
-_LOST: Final = _SET_UP & ~_col("later_ended") & (_col("later_again") > 1)
-_WITHOUT_ADDKE: Final = _SET_UP & _OFFERED_ADDKE & (_col("additional_key_exchanges").list.len() == 0)
-_NOT_SET_UP: Final = _col("outcome").is_in(["failed", "unanswered", "half-open", "cut"])
+
+
+def _failed(s: Suspect, *reasons: str) -> bool:
+    """A failed handshake with one of these reasons."""
+    return s.outcome == "failed" and s.reason in reasons
+
+
+def _auth_failed(s: Suspect) -> bool:
+    return _failed(s, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
+
+
+def _stopped(s: Suspect) -> bool:
+    return s.outcome in ("failed", "unanswered", "half-open", "cut")
+
+
+def _succeeded(s: Suspect) -> bool:
+    return s.outcome in ("completed", "established")
+
+
+def _without_response(s: Suspect) -> bool:
+    return s.outcome == "unanswered" and s.responses == 0
+
+
+def _ignores_responses(s: Suspect) -> bool:
+    """The last request was repeated after each response, and the initiator never continued.
+
+    Earlier requests were not repeated, so that neither random loss nor a slow path explains it.
+    """
+    return (
+        s.ignored >= MANY_IGNORED
+        and s.passed_sent in (None, 1)
+        and s.after_setup_initiator_messages == 0
+        and s.uncertain is None
+    )
+
+
+def _without_received_response(s: Suspect) -> bool:
+    """The responder answered, and the initiator behaves as if no answer had arrived."""
+    return (s.outcome == "unanswered" and s.responses > 0) or (
+        s.outcome is not None and s.outcome != "failed" and _ignores_responses(s)
+    )
+
+
+def _has_errors(errors: IcmpFacts | None, problem: IcmpProblem) -> bool:
+    """ICMP errors tell this problem."""
+    return errors is not None and errors.problem == problem
+
+
+def _count(s: Suspect, notify: str) -> int:
+    """How many requests the responder refused with this notify; the last one may have had no further request."""
+    return s.extra_round_trips.count(notify) + (s.reason == notify)
+
+
+def _is_large(size: int, passed: int | None) -> bool:
+    """A message is larger than any that arrived in its direction, and than what every path carries."""
+    return size > _SMALL_BYTES and size > (passed or 0)
+
+
+def _has_at_most(room: int | None, most: int) -> bool:
+    return room is not None and room <= most
+
+
+def _offers_addke(s: Suspect) -> bool:
+    """A proposal has an additional key exchange."""
+    return any("ADDKE" in proposal for proposal in s.offered)
+
+
+def _needs_addke(s: Suspect) -> bool:
+    """Each proposal has an additional key exchange."""
+    return bool(s.offered) and all("ADDKE" in proposal for proposal in s.offered)
+
+
+def _lost_addke(s: Suspect) -> bool:
+    """An additional key exchange was offered, and none was chosen."""
+    return _succeeded(s) and _offers_addke(s) and not s.additional_key_exchanges
+
+
+def _lost_peer(s: Suspect) -> bool:
+    """A request after the set-up was repeated and never answered."""
+    return _succeeded(s) and s.later_ended is False and s.later_again is not None and s.later_again > 1
 
 
 _AAA_REMEDY: Final = (
@@ -97,7 +131,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.4",
         subject=Subject.REQUEST,
-        when=_col("step_back_ns") > STEP_BACK_NS,
+        when=lambda s: s.step_back_ns > STEP_BACK_NS,
         sentence="The time stamps go back by {step_back_s:,.1f} s between two packets of this handshake: consistent with "
         "a clock of the capturing machine that was set back, or with captures that were put one after the other.",
         remedy="Do not trust the times of this handshake, nor the order of its messages. Look for a change of the clock "
@@ -109,7 +143,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.4",
         subject=Subject.SLOW_REQUEST,
-        when=_col("slow_rtt_ns") > LONGEST_RTT_NS,
+        when=lambda s: s.slow_rtt_ns is not None and s.slow_rtt_ns > LONGEST_RTT_NS,
         sentence="A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent "
         "with a clock of the capturing machine that was set forward, or with a machine that was suspended.",
         remedy="Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
@@ -121,7 +155,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.RESPONSE,
-        when=_reason("NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
+        when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
         sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
         "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts.",
@@ -132,9 +166,11 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 9370, 2.2.1",
         subject=Subject.RESPONSE,
-        when=_reason("NO_PROPOSAL_CHOSEN")
-        & _col("initiator_supports").list.contains("INTERMEDIATE_EXCHANGE_SUPPORTED")
-        & ~_OFFERED_ADDKE,
+        when=lambda s: (
+            _failed(s, "NO_PROPOSAL_CHOSEN")
+            and "INTERMEDIATE_EXCHANGE_SUPPORTED" in s.initiator_supports
+            and not _offers_addke(s)
+        ),
         sentence="The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: "
         "a responder that requires one, such as ML-KEM, refuses them all.",
         remedy="If the responder requires a post-quantum key exchange, add it to the initiator's proposals "
@@ -147,7 +183,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 3.3.6; RFC 9370, 2.2.1",
         subject=Subject.RESPONSE,
-        when=_reason("NO_PROPOSAL_CHOSEN") & _OFFERED_ADDKE & _ALL_WITH_ADDKE,
+        when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN") and _needs_addke(s),
         sentence="Every proposal has an additional key exchange (ADDKE): a responder that does not know it refuses them "
         "all, even those with the alternative NONE.",
         remedy="Update the responder, or enable the method there, or "
@@ -160,11 +196,13 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3",
         subject=Subject.RESPONSE,
-        when=(_col("outcome") == "failed")
-        & (
-            _col("reason").is_in(["Access-Reject", "EAP failure", "XAUTH_STATUS failure"])
-            | _col("aaa_rejected")
-            | _col("eap_failed").is_not_null()
+        when=lambda s: (
+            s.outcome == "failed"
+            and (
+                s.reason in ("Access-Reject", "EAP failure", "XAUTH_STATUS failure")
+                or s.aaa_rejected
+                or s.decrypted.eap_failed is not None
+            )
         ),
         sentence="The authentication of the initiator's user was rejected ({rejection}).",
         remedy="Check user name, password or certificate, and the EAP methods that both allow. The log of the AAA "
@@ -176,7 +214,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 5280, 6.1.3; RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=_AUTH_FAILED & _col("certificate_problem").is_not_null(),
+        when=lambda s: _auth_failed(s) and s.decrypted.certificate_problem is not None,
         sentence="The authentication failed ({reason}), and {certificate_problem}.",
         remedy="Renew the certificate, or set the clock of the host that is wrong.",
     ),
@@ -186,9 +224,11 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.15 and 3.5",
         subject=Subject.RESPONSE,
-        when=_AUTH_FAILED
-        & (_col("rejected_by") == "initiator")
-        & (_col("wanted_identity") != _col("responder_identity")),
+        when=lambda s: (
+            _auth_failed(s)
+            and s.decrypted.rejected_by == "initiator"
+            and s.decrypted.wanted_identity != s.decrypted.responder_identity
+        ),
         sentence='The initiator wanted the responder "{wanted_identity}", which authenticated as '
         '"{responder_identity}", and refused it ({reason}).',
         remedy="Set the same identity on both sides: the remote identity of the initiator's configuration has to be the "
@@ -200,7 +240,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=_AUTH_FAILED & (_col("rejected_by") == "initiator"),
+        when=lambda s: _auth_failed(s) and s.decrypted.rejected_by == "initiator",
         sentence="The initiator refused the responder's authentication with {reason}{identities}.",
         remedy="Check on the initiator: the expected identity of the responder, the trusted CA of its certificate, its "
         "validity and revocation, or the pre-shared key. The initiator's log has the reason.",
@@ -211,7 +251,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=_AUTH_FAILED,
+        when=_auth_failed,
         sentence="The responder refused the initiator's authentication with {reason}{identities}.",
         remedy="Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
         "validity, its chain and the trusted CAs. The responder's log has the reason.",
@@ -222,7 +262,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 2865, 2.4; RFC 5080, 2.2.1",
         subject=Subject.REQUEST,
-        when=_reason("AAA server silent"),
+        when=lambda s: _failed(s, "AAA server silent"),
         sentence="The AAA server {aaa_address} answered none of the {aaa_request_messages:,} RADIUS requests of the "
         "responder, which then ended {last_type}.",
         remedy=_AAA_REMEDY,
@@ -233,9 +273,11 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 2865, 2.4; RFC 5080, 2.2.1",
         subject=Subject.REQUEST,
-        when=(_UNANSWERED | _HALF_OPEN)
-        & (_col("aaa_retransmitted_messages") > 0)
-        & (_col("aaa_response_messages").fill_null(0) == 0),
+        when=lambda s: (
+            s.outcome in ("unanswered", "half-open")
+            and bool(s.aaa_retransmitted_messages)
+            and not s.aaa_response_messages
+        ),
         sentence="The {last_type} request was sent {sent} and never answered, and the AAA server {aaa_address} "
         "answered none of the {aaa_request_messages:,} RADIUS requests of the responder.",
         remedy=_AAA_REMEDY,
@@ -246,7 +288,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 3.10.1",
         subject=Subject.RESPONSE,
-        when=(_col("outcome") == "failed") & _col("reason").is_not_null(),
+        when=lambda s: s.outcome == "failed" and s.reason is not None,
         sentence="The handshake was ended in {last_type} by the error notify {reason}.",
         remedy="Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that sent it.",
     ),
@@ -256,7 +298,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.9 and 3.10.1",
         subject=Subject.RESPONSE,
-        when=_col("child_error") == "TS_UNACCEPTABLE",
+        when=lambda s: s.child_error == "TS_UNACCEPTABLE",
         sentence="The IKE SA was established without a CHILD_SA: the responder accepts none of the requested traffic "
         "selectors{between} (TS_UNACCEPTABLE).",
         remedy="The networks of both configurations have to overlap, with the sides exchanged: local networks of the "
@@ -268,7 +310,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.RESPONSE,
-        when=_col("child_error") == "NO_PROPOSAL_CHOSEN",
+        when=lambda s: s.child_error == "NO_PROPOSAL_CHOSEN",
         sentence="The IKE SA was established without a CHILD_SA: the responder refused every proposal for it with "
         "NO_PROPOSAL_CHOSEN{child_of}.",
         remedy="Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers. In "
@@ -280,7 +322,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2 and 3.10.1",
         subject=Subject.RESPONSE,
-        when=_col("child_error").is_not_null(),
+        when=lambda s: s.child_error is not None,
         sentence="The IKE SA was established without a CHILD_SA, which the responder refused with {child_error}.",
         remedy="No traffic can pass. Look up the notify in RFC 7296, 3.10.1; the responder's log has the reason. "
         "Addresses may be exhausted (INTERNAL_ADDRESS_FAILURE), or a required configuration payload may be missing "
@@ -292,7 +334,9 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=(_col("outcome") == "completed") & (_col("response_room") <= _NOTIFY_ROOM) & (_col("auth_exchanges") == 1),
+        when=lambda s: (
+            s.outcome == "completed" and s.auth_exchanges == 1 and _has_at_most(s.response_room, _NOTIFY_ROOM)
+        ),
         sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
         "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
@@ -304,10 +348,12 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 1.2 and 2.21.2; RFC 6023",
         subject=Subject.RESPONSE,
-        when=(_col("outcome") == "completed")
-        & (_col("response_room") < _CHILD_ROOM)
-        & (_col("auth_exchanges") == 1)
-        & (_col("request_bytes") > _col("response_bytes") + _CHILD_BYTES),
+        when=lambda s: (
+            s.outcome == "completed"
+            and s.auth_exchanges == 1
+            and s.request_bytes > s.response_bytes + _CHILD_BYTES
+            and _has_at_most(s.response_room, _CHILD_ROOM - 1)
+        ),
         sentence="The encrypted IKE_AUTH response of {response_ike_bytes} bytes has room for an identity and an AUTH "
         "payload, but not for a CHILD_SA as well: consistent with an IKE SA whose CHILD_SA was refused.",
         remedy="Give the keys (--keys with a log of the daemon) to read the reason. Compare the ESP proposals and the "
@@ -319,7 +365,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.6; RFC 8019, 7",
         subject=Subject.RESPONSE,
-        when=_NOT_SET_UP & (_count("COOKIE") >= _MANY_ROUND_TRIPS),
+        when=lambda s: _stopped(s) and _count(s, "COOKIE") >= _MANY_ROUND_TRIPS,
         sentence="The responder asked for a cookie again and again and never accepted the one that it got: "
         "{refusals} times in a row.",
         remedy="The initiator must return the cookie unchanged, from the same address and port, with the same nonce "
@@ -331,7 +377,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.2 and 2.7",
         subject=Subject.RESPONSE,
-        when=_NOT_SET_UP & (_count("INVALID_KE_PAYLOAD") >= 2),
+        when=lambda s: _stopped(s) and _count(s, "INVALID_KE_PAYLOAD") >= 2,
         sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
         "asked for another one{wants_method}: {refusals} times in a row.",
         remedy="The initiator does not send the method that the responder asks for. Set one key exchange method "
@@ -343,7 +389,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.5 and 2.4",
         subject=Subject.RESPONSE,
-        when=_UNANSWERED & _col("unprotected"),
+        when=lambda s: s.outcome == "unanswered" and s.unprotected,
         sentence="The {last_type} request, which was sent {sent}, got only unencrypted responses. The initiator must not "
         "rely on them, because anyone can send them.",
         remedy="Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it "
@@ -356,7 +402,9 @@ RULES: Final = (
         rfc="RFC 1191, 4; RFC 4443, 3.2; RFC 7383, 2.5.2",
         subject=Subject.REJECTED_REQUEST,
         # after the error, a host may send IP fragments that are small enough: then the rules about these apply
-        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.TOO_BIG) & ~_col("request_ip_fragmented"),
+        when=lambda s: (
+            _without_response(s) and _has_errors(s.request_errors, IcmpProblem.TOO_BIG) and not s.request_ip_fragmented
+        ),
         sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}, about an IP packet of "
         "{request_icmp_bytes:,} bytes: consistent with {request_path_mtu}, which the initiator's packets exceed.",
         remedy=_TOO_BIG_REMEDY,
@@ -367,7 +415,11 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 1191, 4; RFC 4443, 3.2; RFC 7383, 2.5.2",
         subject=Subject.REJECTED_RESPONSE,
-        when=_NOT_RECEIVED & _has_icmp("response", IcmpProblem.TOO_BIG) & ~_col("response_ip_fragmented"),
+        when=lambda s: (
+            _without_received_response(s)
+            and _has_errors(s.response_errors, IcmpProblem.TOO_BIG)
+            and not s.response_ip_fragmented
+        ),
         sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer had "
         "arrived, and {response_icmp}, about an IP packet of {response_icmp_bytes:,} bytes: consistent with "
         "{response_path_mtu}, which the responder's packets exceed.",
@@ -379,7 +431,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 792; RFC 4443, 3.3; RFC 7383, 1",
         subject=Subject.REJECTED_REQUEST,
-        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.REASSEMBLY),
+        when=lambda s: _without_response(s) and _has_errors(s.request_errors, IcmpProblem.REASSEMBLY),
         sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a path "
         "that drops some of its IP fragments.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
@@ -392,7 +444,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 792; RFC 4443, 3.3; RFC 7383, 1",
         subject=Subject.REJECTED_RESPONSE,
-        when=_NOT_RECEIVED & _has_icmp("response", IcmpProblem.REASSEMBLY),
+        when=lambda s: _without_received_response(s) and _has_errors(s.response_errors, IcmpProblem.REASSEMBLY),
         sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer had "
         "arrived, and {response_icmp}: consistent with a path that drops some IP fragments of the response.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
@@ -404,7 +456,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 1122, 3.2.2.1; RFC 4443, 3.1",
         subject=Subject.REJECTED_REQUEST,
-        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.PORT),
+        when=lambda s: _without_response(s) and _has_errors(s.request_errors, IcmpProblem.PORT),
         sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a host "
         "where nothing listens on UDP port {request_icmp_port}, or a firewall that rejects the packets.",
         remedy="Check that an IKE daemon runs on {responder_address} and listens on UDP port {request_icmp_port} of this "
@@ -417,7 +469,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 1812, 5.2.7.1; RFC 4443, 3.1",
         subject=Subject.REJECTED_REQUEST,
-        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.PROHIBITED),
+        when=lambda s: _without_response(s) and _has_errors(s.request_errors, IcmpProblem.PROHIBITED),
         sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a "
         "firewall that rejects the packets.",
         remedy="Let UDP ports 500 and 4500 pass in both directions on {request_icmp_sender} and other firewalls in the "
@@ -429,7 +481,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 792; RFC 1812, 5.2.7.1; RFC 4443, 3.1 and 3.3",
         subject=Subject.REJECTED_REQUEST,
-        when=_NO_RESPONSE & _has_icmp("request", IcmpProblem.UNREACHABLE),
+        when=lambda s: _without_response(s) and _has_errors(s.request_errors, IcmpProblem.UNREACHABLE),
         sentence="The {last_type} request was sent {sent} and never answered, and {request_icmp}: consistent with a "
         "missing or looping route, or a host that is down.",
         remedy="Check the address {responder_address}, that this host is up, and the routes of {request_icmp_sender}, "
@@ -441,7 +493,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7383, 2.6",
         subject=Subject.RESPONSE,
-        when=_NOT_RECEIVED & _col("response_missing").is_not_null() & (_col("responses") > 1),
+        when=lambda s: _without_received_response(s) and s.response_missing is not None and s.responses > 1,
         sentence="The {last_type} response never became complete: none of its {responses:,} transmissions has "
         "{response_missing}.",
         remedy="Something between the responder and the capture point drops this packet each time: a firewall or "
@@ -453,7 +505,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7383, 2.6",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE & _col("request_missing").is_not_null() & (_col("again") > 0),
+        when=lambda s: _without_response(s) and s.request_missing is not None and s.again > 0,
         sentence="The {last_type} request, which was sent {sent}, never became complete: no transmission has "
         "{request_missing}.",
         remedy="Something between the initiator and the capture point drops this packet each time: a firewall or "
@@ -465,7 +517,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7383, 1; RFC 8900, 3",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE & _col("request_ip_fragmented"),
+        when=lambda s: _without_response(s) and s.request_ip_fragmented,
         sentence="The {last_type} request ({request_bytes:,} bytes in IP fragments) was sent {sent} and never "
         "answered{but_smaller}: consistent with a path that drops IP fragments{behind_responder}.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
@@ -478,7 +530,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7383, 1; RFC 8900, 3",
         subject=Subject.RESPONSE,
-        when=_NOT_RECEIVED & _col("response_ip_fragmented"),
+        when=lambda s: _without_received_response(s) and s.response_ip_fragmented,
         sentence="The responder answered the {last_type} request ({response_bytes:,} bytes in IP fragments), but the "
         "initiator sent the request {sent}, as if no answer had arrived: consistent with a path that drops IP "
         "fragments{behind_initiator}.",
@@ -491,7 +543,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7383, 2.5.2; RFC 4821, 1",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE & _is_large("request") & (_col("answered") > 0),
+        when=lambda s: _without_response(s) and s.answered > 0 and _is_large(s.request_bytes, s.request_passed_bytes),
         sentence="Only small requests were answered: the {last_type} request (packets of up to {request_bytes:,} "
         "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were: "
         "consistent with a path that drops large packets{behind_responder}.",
@@ -505,7 +557,9 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7383, 2.5.2; RFC 4821, 1",
         subject=Subject.RESPONSE,
-        when=_NOT_RECEIVED & _is_large("response") & (_col("answered") > 0),
+        when=lambda s: (
+            _without_received_response(s) and s.answered > 0 and _is_large(s.response_bytes, s.response_passed_bytes)
+        ),
         sentence="Only small responses seem to arrive: the responder answered {last_type} with packets of up to "
         "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. Responses of "
         "up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops large "
@@ -520,7 +574,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.23; RFC 3948, 2",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE & _col("on_4500") & ~_col("passed_4500") & (_col("answered") > 0),
+        when=lambda s: _without_response(s) and s.on_4500 and not s.passed_4500 and s.answered > 0,
         sentence="The handshake stops where it changes to UDP port 4500: the {last_type} request was sent {sent} on that "
         "port and never answered, and the responder sent nothing from it in the whole capture: consistent with "
         "a firewall that blocks the port{behind_responder}.",
@@ -534,7 +588,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1",
         subject=Subject.RESPONSE,
-        when=_NOT_RECEIVED,
+        when=_without_received_response,
         sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer "
         "had arrived: consistent with packets that pass in one direction only, and are lost{behind_initiator} in the "
         "other.",
@@ -547,7 +601,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE & (_col("answered") == 0),
+        when=lambda s: _without_response(s) and s.answered == 0,
         sentence="No IKE response of {responder_address} is in the capture: the {last_type} request was sent {sent}.",
         remedy="Check the address, that an IKE daemon listens on UDP port {responder_port}, and that firewalls pass it "
         "in both directions; an ICMP error in the capture comes from the host that refuses the packets. Some responders "
@@ -559,11 +613,14 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 2409, 5.4",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE
-        & (_col("protocol").cast(pl.String) == "IKEv1")
-        & (_col("last_type") == "Main Mode")
-        & (_col("answered") == _CLEAR_EXCHANGES)
-        & _col("auth_initiator").str.starts_with("psk"),
+        when=lambda s: (
+            _without_response(s)
+            and s.protocol == "IKEv1"
+            and s.last_type == "Main Mode"
+            and s.answered == _CLEAR_EXCHANGES
+            and s.auth_initiator is not None
+            and s.auth_initiator.startswith("psk")
+        ),
         sentence="The responder stopped answering at the first encrypted message of IKEv1's main mode, which was sent "
         "{sent}: consistent with different pre-shared keys, because it cannot decrypt the message then.",
         remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log "
@@ -575,7 +632,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
-        when=_NO_RESPONSE,
+        when=_without_response,
         sentence="The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
         "{answered_exchanges}.",
         remedy="Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
@@ -587,7 +644,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.6",
         subject=Subject.RESPONSE,
-        when=_HALF_OPEN & (_col("reason") == "COOKIE"),
+        when=lambda s: s.outcome == "half-open" and s.reason == "COOKIE",
         sentence="The responder asked for a cookie, and the initiator did not send its request again with it.",
         remedy="This is what scanners and floods with forged addresses look like. If the initiator is real, check that "
         "the response reaches it.",
@@ -598,7 +655,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.2",
         subject=Subject.RESPONSE,
-        when=_HALF_OPEN & (_col("reason") == "INVALID_KE_PAYLOAD"),
+        when=lambda s: s.outcome == "half-open" and s.reason == "INVALID_KE_PAYLOAD",
         sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
         "with it.",
         remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
@@ -609,7 +666,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1",
         subject=Subject.RESPONSE,
-        when=_HALF_OPEN,
+        when=lambda s: s.outcome == "half-open",
         sentence="The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
         "although the capture goes on.",
         remedy="Look for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
@@ -622,7 +679,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 1.5 and 2.4",
         subject=Subject.LATER_REQUEST,
-        when=_SET_UP & _col("later_unprotected"),
+        when=lambda s: _succeeded(s) and s.later_unprotected is True,
         sentence="The connection was set up, and later the {later_type} request of the {later_by} was sent {later_sent} "
         "and got only unencrypted responses: consistent with a host that has restarted and no longer knows the IKE "
         "SA.",
@@ -635,10 +692,13 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 3948, 4; RFC 7296, 2.23",
         subject=Subject.LATER_REQUEST,
-        when=_LOST
-        & (_col("later_by") == "responder")
-        & _col("nat").is_in(["initiator", "both"])
-        & (_col("later_idle_ns") >= _NAT_TIMEOUT_NS),
+        when=lambda s: (
+            _lost_peer(s)
+            and s.later_by == "responder"
+            and s.nat in ("initiator", "both")
+            and s.later_idle_ns is not None
+            and s.later_idle_ns >= _NAT_TIMEOUT_NS
+        ),
         sentence="The responder's {later_type} request was sent {later_sent} and never answered. The initiator is behind "
         "a NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the connection.",
         remedy="Let the initiator send NAT keepalives more often than the NAT forgets UDP, such as every 20 s "
@@ -650,7 +710,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.4",
         subject=Subject.LATER_REQUEST,
-        when=_LOST,
+        when=_lost_peer,
         sentence="The connection was set up and lost later: the {later_type} request of the {later_by} was sent "
         "{later_sent} and never answered.",
         remedy="Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
@@ -662,7 +722,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REPEATED_REQUEST,
-        when=_col("repeated_sent") >= _STORM,
+        when=lambda s: s.repeated_sent is not None and s.repeated_sent >= _STORM,
         sentence="Retransmission storm: one message of the set-up was sent {repeated_sent:,} times, and "
         "{retransmitted_bytes:,} bytes of the set-up are retransmissions (blow-up {blowup:.1f}).",
         remedy="The timer is far too short, or it does not back off: RFC 7296, 2.4, wants it to grow exponentially. Set "
@@ -674,7 +734,12 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=(_col("shortest_timer_ns") < _col("path_rtt_ns")) & _col("path_rtt_source").is_in(["given", "manifest"]),
+        when=lambda s: (
+            s.path_rtt_source in ("given", "manifest")
+            and s.shortest_timer_ns is not None
+            and s.path_rtt_ns is not None
+            and s.shortest_timer_ns < s.path_rtt_ns
+        ),
         sentence="The retransmission timer ({shortest_timer_ms:,.0f} ms) is shorter than the round trip of the path "
         "({path_rtt_ms:,.0f} ms): requests are repeated although nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
@@ -686,7 +751,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=_col("uncertain").is_not_null(),
+        when=lambda s: s.uncertain is not None,
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
         "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
@@ -698,7 +763,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 9242, 1; RFC 7383, 1",
         subject=Subject.LARGE_MESSAGE,
-        when=_col("large_bytes").is_not_null(),
+        when=lambda s: s.large_bytes is not None,
         sentence="IKE_INTERMEDIATE was sent without IKE fragmentation: {large_bytes:,} bytes in IP fragments, "
         "which many networks drop.",
         remedy="Enable IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes). Both have to announce "
@@ -710,7 +775,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 9242, 3.1; RFC 9370, 2.2.1",
         subject=Subject.INIT_RESPONSE,
-        when=_WITHOUT_ADDKE & ~_col("responder_supports").list.contains("INTERMEDIATE_EXCHANGE_SUPPORTED"),
+        when=lambda s: _lost_addke(s) and "INTERMEDIATE_EXCHANGE_SUPPORTED" not in s.responder_supports,
         sentence="The initiator offered an additional key exchange, but the responder does not support "
         "IKE_INTERMEDIATE: the IKE SA has none ({key_exchange} alone).",
         remedy="If the additional key exchange is for protection against quantum computers, update the responder, or "
@@ -722,7 +787,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 9370, 2.2.1",
         subject=Subject.INIT_RESPONSE,
-        when=_WITHOUT_ADDKE,
+        when=_lost_addke,
         sentence="The initiator offered an additional key exchange, and the responder chose a proposal without: the IKE "
         "SA has {key_exchange} alone.",
         remedy="If the additional key exchange is for protection against quantum computers, enable its method on the "

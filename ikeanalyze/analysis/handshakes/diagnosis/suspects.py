@@ -1,91 +1,94 @@
 """Collects the facts that the rules of the diagnosis need about the handshakes that `candidates` selects."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
-import polars as pl
+from msgspec import Struct, structs
 
-from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
+from ikeanalyze.analysis.grouping import RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import ShortResponses, find_steps_back
-from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
-from ikeanalyze.analysis.handshakes.diagnosis.icmp_facts import ICMP_FACTS, collect_icmp_facts, match_icmp_errors
-from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
+from ikeanalyze.analysis.handshakes.diagnosis.exchange_messages import (
+    MAX_FRAMES,
+    ExchangeMessages,
+    get_message_keys,
+    list_first_frames,
+    take,
+)
+from ikeanalyze.analysis.handshakes.diagnosis.icmp_facts import collect_icmp_facts, match_icmp_errors
+from ikeanalyze.analysis.handshakes.diagnosis.responders import find_responder_facts
+from ikeanalyze.analysis.handshakes.diagnosis.rule import Subject
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import NOTHING_DECRYPTED, DecryptedFacts, IcmpFacts, Suspect
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.analysis.tables.column_types import TEXT
+from ikeanalyze.analysis.tables.columns import (
+    Array,
+    FlatListColumn,
+    TableColumns,
+    TextColumn,
+    list_values,
+    make_column,
+    null_unknown,
+    select_rows,
+)
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
-#: Packet numbers that are kept as evidence of one message.
-_MAX_FRAMES: Final = 12
-#: Facts about the request and the response of the last exchange of the set-up.
-_OF_MESSAGE: Final[schema.Schema] = {
-    "bytes": pl.Int64,  # of the largest datagram on the wire, with all its IP fragments
-    "fragments": pl.Int64,  # IKE fragments of the message; 0: not fragmented
-    "ip_fragmented": pl.Boolean,
-    "missing": pl.String,  # "fragment 2 of 2": IKE fragments that are in no transmission; null: none
-    "passed_bytes": pl.Int64,  # largest datagram of the same direction that arrived before; null: none did
-    "frames": pl.List(pl.UInt32),  # numbers of the first packets of its transmissions
-    "and_icmp_frames": pl.List(pl.UInt32),  # the same, and of packets with ICMP errors about them
-    **ICMP_FACTS,
-}
-#: Further exchanges that a diagnosis may concern: the last IKE_SA_INIT, the one of the set-up whose request was sent
-#: most often, the one with the greatest round-trip time without retransmissions, IKE_INTERMEDIATE in IP fragments, and
-#: the last one after the set-up.
-_EXCHANGES: Final = ("init", "repeated", "slow", "large", "later")
-_OF_EXCHANGE: Final[schema.Schema] = {
-    "type": pl.String,
-    "message_id": pl.UInt32,
-    "by": pl.String,  # who sent its request
-    "frames": pl.List(pl.UInt32),  # numbers of the first packets of the message's transmissions
-}
-#: Facts about a suspect, in addition to its row of the handshakes table. "Last" is the last exchange of its set-up, and
-#: "later" the last exchange after the set-up.
-FACTS: Final[schema.Schema] = {
-    "row": pl.Int64,  # of the handshakes table
-    "last_type": pl.String,
-    "last_message_id": pl.UInt32,
-    "last_by": pl.String,  # who sent its request
-    "sent": pl.String,  # how often its request was sent: "once", "4 times in 12.1 s"
-    "again": pl.UInt32,  # retransmissions of its request
-    "on_4500": pl.Boolean,  # it uses UDP port 4500
-    "ended": pl.Boolean,  # it has a response that ended it
-    "unprotected": pl.Boolean,  # it has responses, and none is encrypted
-    "responses": pl.UInt32,  # transmissions of its response
-    **{f"{kind}_{name}": dtype for kind in ("request", "response") for name, dtype in _OF_MESSAGE.items()},
-    "response_ike_bytes": pl.Int64,  # length of the IKE message, if it is a short IKE_AUTH response; else null
-    "ignored": pl.UInt32,  # transmissions of its request after the first one of its response
-    "answered": pl.UInt32,  # exchanges before the last one
-    "auth_exchanges": pl.UInt32,  # IKE_AUTH exchanges; several are EAP
-    "passed_sent": pl.UInt32,  # transmissions of the one of their requests that was sent most often
-    "step_back_ns": pl.Int64,  # by which time stamps go back between two of its packets; 0: they do not
-    "aaa_rejected": pl.Boolean,  # the AAA server sent an Access-Reject
-    "accepted": pl.String,  # the proposal that the responder accepted first, in any handshake of the capture
-    "wanted_method": pl.String,  # key exchange method of the last INVALID_KE_PAYLOAD; null: there was none
-    "passed_4500": pl.Boolean,  # the responder sent something from port 4500, in any handshake of the capture
-    "repeated_sent": pl.UInt32,  # transmissions of the request of the set-up that was sent most often
-    "shortest_timer_ns": pl.Int64,  # least time between two transmissions of a request; null: none was repeated
-    "slow_rtt_ns": pl.Int64,  # greatest round-trip time of an exchange without retransmissions
-    "large_bytes": pl.Int64,  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
-    "large_kind": pl.String,  # "request" or "response"
-    **{f"{name}_{column}": dtype for name in _EXCHANGES for column, dtype in _OF_EXCHANGE.items()},
-    "later_sent": pl.String,
-    "later_again": pl.UInt32,
-    "later_ended": pl.Boolean,
-    "later_unprotected": pl.Boolean,
-    "later_idle_ns": pl.Int64,  # from the last message of its receiver before it to its first transmission
-    **DECRYPTED_FACTS,
-}
+#: Suspects that are Python objects at one time.
+_AT_ONCE: Final = 1 << 12
+
+
+class SubjectColumns(Struct, frozen=True):
+    """The message of one `rule.Subject` of each suspect. (suspects,) each"""
+
+    known: BoolArray  # there is such an exchange; otherwise the other columns are without meaning
+    exchange_type: Int64Array  # place in `auth_methods.build_type_names`
+    message_id: UInt32Array
+    response: BoolArray
+    from_initiator: BoolArray
+    frames: FlatListColumn  # numbers of the first packets of the message's transmissions
+
+    def select(self, rows: Int64Array) -> "SubjectColumns":
+        """The messages of these suspects."""
+        return SubjectColumns(*(select_rows(getattr(self, name), rows) for name in self.__struct_fields__))
+
+
+class SuspectFacts(Struct, frozen=True):
+    """Facts about suspects, in addition to their rows of the handshakes table."""
+
+    rows: Int64Array  # of the handshakes table, rising. (suspects,)
+    columns: Mapping[str, Any]  # fields of `Suspect`; columns as in `TableColumns`. (suspects,) each
+    #: Other fields of `Suspect`: values by number of the suspect, and the value of suspects that are not in it.
+    objects: Mapping[str, tuple[Mapping[int, object], object]]
+    subjects: Mapping[Subject, SubjectColumns]
+
+
+def list_suspects(handshakes: TableColumns, facts: SuspectFacts) -> Iterator[Suspect]:
+    """The suspects, in order; `handshakes` is the handshakes table."""
+    count = len(facts.rows)
+    for low in range(0, count, _AT_ONCE):
+        numbers = np.arange(low, min(low + _AT_ONCE, count))
+        columns: list[list[Any]] = []
+        for name in Suspect.__struct_fields__:
+            if name in facts.columns:
+                columns.append(list_values(select_rows(facts.columns[name], numbers)))
+            elif name in facts.objects:
+                by_number, missing = facts.objects[name]
+                columns.append([by_number.get(number, missing) for number in numbers.tolist()])
+            else:
+                columns.append(handshakes.list_values(name, facts.rows[numbers]))
+        yield from map(Suspect, *columns)
 
 
 def collect_facts(
@@ -96,62 +99,79 @@ def collect_facts(
     short: ShortResponses,
     icmp_errors: Columns,
     facts: CaptureFacts = WHOLE_CAPTURE,
-) -> pl.DataFrame | None:
-    """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean.
+) -> SuspectFacts | None:
+    """The facts about the suspects, in order of their rows; None: all are clean.
 
-    `suspects`: see `candidates.find_suspects`; `icmp_errors`: see `capture.decode.icmp.ICMP_LAYOUT`.
+    A suspect without set-up in the capture is left out.
+
+    Args:
+        suspects: see `candidates.find_suspects`. (handshakes,)
+        handshakes: all of them.
+        state: their datagrams, messages and exchanges.
+        answers: which transmissions were answered.
+        short: responses that may have no room for what a successful one has.
+        icmp_errors: those of the capture; see `capture.decode.icmp.ICMP_LAYOUT`.
+        facts: those of the whole capture, if this is a part of one.
     """
     # shared before anything else, because other parts of the capture may need it
     responders = find_responder_facts(handshakes, state, facts, np.flatnonzero(suspects))
-    icmp = match_icmp_errors(icmp_errors, state, facts)
-    if not suspects.any():
+    matched = match_icmp_errors(icmp_errors, state, facts)
+    exchanges = state.exchanges
+    set_ups = np.flatnonzero(suspects[exchanges.handshake] & exchanges.set_up)
+    if not len(set_ups):
         return None
-    exchanges = _tabulate_exchanges(suspects, state, answers)
-    datagrams = _tabulate_datagrams(suspects, state, short)
-    by_kind = _summarise_messages(datagrams)
-    set_ups = exchanges.filter("set_up")
-    if set_ups.is_empty():
-        return None
-    last = _summarise_last_exchanges(set_ups, by_kind).join(
-        _count_ignored_responses(datagrams), on="exchange", how="left", maintain_order="left"
-    )
-    last = _add_icmp_facts(last, collect_icmp_facts(icmp, state, suspects))
-    rows = last["row"].to_numpy()
-    decrypted = _tabulate_decrypted_facts(handshakes, state, rows[_find_refused(handshakes)[rows]])
-    parts = [
-        _summarise_set_ups(set_ups, datagrams, by_kind),
-        _summarise_later_exchanges(exchanges.filter(~pl.col("set_up")), datagrams, by_kind),
-        decrypted,
-    ]
-    for part in parts:
-        last = last.join(part, on="row", how="left", maintain_order="left")
+    set_up = _SetUpExchanges(set_ups, RowGroups(find_group_starts(exchanges.handshake[set_ups])))
+    rows = exchanges.handshake[set_up.last].astype(np.int64)
+    collector = _Collector(state, answers, ExchangeMessages.collect(suspects, state, short), set_up, rows)
+    columns, subjects = collector.summarise_last()
+    for more, messages in (collector.summarise_set_ups(), collector.summarise_later()):
+        columns.update(more)
+        subjects.update(messages)
+    errors = collect_icmp_facts(icmp_errors, matched, state, suspects)
+    about = [_find_errors(errors, set_up.last, response=response) for response in (False, True)]
+    for subject, rejected, found in (
+        (Subject.REQUEST, Subject.REJECTED_REQUEST, about[0]),
+        (Subject.RESPONSE, Subject.REJECTED_RESPONSE, about[1]),
+    ):
+        subjects[rejected] = _add_error_frames(subjects[subject], found)
     wanted = _find_wanted_methods(state, suspects)
-    # a suspect without set-up in the capture is left out
     place = np.searchsorted(np.flatnonzero(suspects), rows)
-    last = last.with_columns(
-        pl.Series("wanted_method", [wanted.get(row) for row in rows.tolist()], dtype=pl.String),
-        pl.Series("passed_4500", responders.on_4500[place]),
-        pl.Series("accepted", [responders.accepted[at] for at in place.tolist()], dtype=pl.String),
-        pl.Series("step_back_ns", find_steps_back(state)[rows]),
-        pl.Series("aaa_rejected", [_is_rejected(handshakes.pairs.get(row, ())) for row in rows.tolist()]),
-    )
-    return last.select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
+    rejected_rows = {row for row, pairs in handshakes.pairs.items() if _is_rejected(pairs)}
+    columns |= {
+        "wanted_method": make_column([wanted.get(row) for row in rows.tolist()], TEXT),
+        "passed_4500": responders.on_4500[place],
+        "accepted": make_column([responders.accepted[at] for at in place.tolist()], TEXT),
+        "step_back_ns": find_steps_back(state)[rows],
+        "aaa_rejected": np.array([row in rejected_rows for row in rows.tolist()], np.bool_),
+    }
+    objects: dict[str, tuple[Mapping[int, object], object]] = {
+        "request_errors": (about[0], None),
+        "response_errors": (about[1], None),
+        "decrypted": (_collect_decrypted_facts(handshakes, state, rows), NOTHING_DECRYPTED),
+    }
+    return SuspectFacts(rows, columns, objects, subjects)
 
 
-def _add_icmp_facts(last: pl.DataFrame, icmp: pl.DataFrame | None) -> pl.DataFrame:
-    """The last exchanges with the facts about their messages from ICMP errors; None: there are none."""
-    for kind, response in (("request", False), ("response", True)):
-        names = {name: f"{kind}_{name}" for name in ICMP_FACTS}
-        frames = f"{kind}_and_icmp_frames"
-        if icmp is None:
-            nothing = (pl.lit(None, ICMP_FACTS[name]).alias(column) for name, column in names.items())
-            last = last.with_columns(*nothing, pl.lit(None, pl.List(pl.UInt32)).alias(frames))
-            continue
-        of_kind = icmp.filter(pl.col("response") == response).drop("response").rename(names)
-        last = last.join(of_kind, on="exchange", how="left", maintain_order="left")
-        both = pl.concat_list(pl.col(f"{kind}_frames", f"{kind}_icmp_frames").fill_null([]))
-        last = last.with_columns(both.list.sort().list.head(_MAX_FRAMES).alias(frames))
-    return last
+def _find_errors(
+    errors: Mapping[tuple[int, bool], IcmpFacts], exchanges: Int64Array, *, response: bool
+) -> dict[int, IcmpFacts]:
+    """The ICMP errors about the request or the response of each suspect's exchange, by number of the suspect."""
+    if not errors:
+        return {}
+    found = {number: errors.get((exchange, response)) for number, exchange in enumerate(exchanges.tolist())}
+    return {number: one for number, one in found.items() if one is not None}
+
+
+def _add_error_frames(messages: SubjectColumns, errors: Mapping[int, IcmpFacts]) -> SubjectColumns:
+    """The same messages, with packets of the ICMP errors about them as evidence too."""
+    if not errors:
+        return messages
+    lists = list_values(messages.frames)
+    for number, one in errors.items():
+        lists[number] = sorted([*lists[number], *one.frames])[:MAX_FRAMES]
+    flat = np.array([frame for frames in lists for frame in frames], np.uint32)
+    frames = FlatListColumn(flat, np.array([len(frames) for frames in lists], np.int64))
+    return structs.replace(messages, frames=frames)
 
 
 def _find_wanted_methods(state: AnalysisState, suspects: BoolArray) -> dict[int, str]:
@@ -177,16 +197,18 @@ def _is_rejected(pairs: Sequence[RadiusExchange]) -> bool:
     return any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in pairs)
 
 
-def _tabulate_decrypted_facts(handshakes: HandshakeColumns, state: AnalysisState, rows: Int64Array) -> pl.DataFrame:
-    """A row for each handshake of `rows`; none without keys."""
-    columns = {"row": pl.Int64, **DECRYPTED_FACTS}
+def _collect_decrypted_facts(
+    handshakes: HandshakeColumns, state: AnalysisState, rows: Int64Array
+) -> dict[int, DecryptedFacts]:
+    """The facts from decrypted payloads by place in `rows`; none without keys."""
     if handshakes.contents is None:
-        return pl.DataFrame(schema=columns)
+        return {}
     # late: it loads parsers that a report without keys does not need
     from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import collect_decrypted_facts
 
-    facts = collect_decrypted_facts(handshakes.contents.contents, state, rows.tolist())
-    return pl.DataFrame({"row": rows, **facts}, schema=columns)
+    refused = np.flatnonzero(_find_refused(handshakes)[rows])
+    found = collect_decrypted_facts(handshakes.contents.contents, state, rows[refused].tolist())
+    return dict(zip(refused.tolist(), found, strict=True))
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
@@ -198,223 +220,235 @@ def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
     return np.asarray(refused)
 
 
-def _tabulate_exchanges(suspects: BoolArray, state: AnalysisState, answers: AnsweredTransmissions) -> pl.DataFrame:
-    """The exchanges of suspects, in order of handshake and time."""
-    exchanges = state.exchanges
-    rows = np.flatnonzero(suspects[exchanges.handshake])
-    names = pl.Series(build_type_names(), dtype=pl.String)
-    protocol = exchanges.protocol[rows].astype(np.uint32)
-    sides = pl.Series(["responder", "initiator"], dtype=pl.String)
-    table = pl.DataFrame(
-        {
-            "row": exchanges.handshake[rows].astype(np.int64),
-            "exchange": rows,
-            "type": names.gather(protocol * 256 + exchanges.exchange_type[rows]),
-            "message_id": exchanges.message_id[rows],
-            "by": sides.gather(exchanges.initiator_asked[rows].astype(np.uint32)),
-            "by_initiator": exchanges.initiator_asked[rows],
-            "set_up": exchanges.set_up[rows],
-            "ended": answers.end_ns[rows] != UNKNOWN,
-            "unprotected": state.unprotected[rows],
-            "rtt": answers.rtt_ns[rows],
-            "start": exchanges.start_ns[rows],
+class _SetUpExchanges(Struct, frozen=True):
+    """The exchanges of the set-ups of the suspects, in order of suspect and time."""
+
+    rows: Int64Array  # of the exchanges
+    runs: RowGroups  # of each suspect
+
+    @property
+    def last(self) -> Int64Array:
+        """The last exchange of each suspect's set-up. (suspects,)"""
+        return self.rows[self.runs.end - 1]
+
+    @property
+    def suspect(self) -> Int64Array:
+        """The number of the suspect of each exchange. (exchanges,)"""
+        return np.repeat(np.arange(len(self.runs.start)), self.runs.size)
+
+
+class _Collector(Struct, frozen=True):
+    """Collects columns of facts, one value for each suspect."""
+
+    state: AnalysisState
+    answers: AnsweredTransmissions
+    messages: ExchangeMessages
+    set_up: _SetUpExchanges
+    rows: Int64Array  # of the suspects in the handshakes table. (suspects,)
+
+    def summarise_last(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
+        """Facts about the last exchange of each set-up."""
+        state, messages, set_up, last = self.state, self.messages, self.set_up, self.set_up.last
+        request, response = (messages.find(last, response=kind) for kind in (False, True))
+        passed, suspect = self._find_passed()
+        columns: dict[str, Any] = {}
+        for kind, place, is_response in (("request", request, False), ("response", response, True)):
+            before = messages.find(passed, response=is_response)
+            columns |= {
+                f"{kind}_bytes": take(messages.bytes, place, 0),
+                f"{kind}_ip_fragmented": take(messages.ip_fragmented, place, 0).astype(np.bool_),
+                f"{kind}_missing": messages.describe_missing_fragments(state, place),
+                f"{kind}_passed_bytes": self._find_largest(messages.bytes, before, suspect),
+            }
+        asked = messages.find(passed, response=False)
+        on_4500 = take(messages.on_4500, request, 0) | take(messages.on_4500, response, 0)
+        late = messages.find_late_transmissions(state, request, response)
+        is_auth = _find_named_types("IKE_AUTH")[self._get_types(set_up.rows)]
+        columns |= {
+            "last_type": TextColumn(build_type_names(), self._get_types(last)),
+            "last_message_id": state.exchanges.message_id[last],
+            "sent": messages.describe_transmissions(request),
+            "again": take(messages.transmissions, request, 1) - 1,
+            "on_4500": on_4500.astype(np.bool_),
+            "unprotected": state.unprotected[last],
+            "responses": take(messages.transmissions, response, 0),
+            "response_ike_bytes": _null_negative(take(messages.ike_bytes, response, -1)),
+            "ignored": np.bincount(self._number_suspects(state.messages.handshake[late]), minlength=len(last)),
+            "answered": set_up.runs.size - 1,
+            "auth_exchanges": set_up.runs.sum(is_auth.astype(np.int64)),
+            "passed_sent": self._find_largest(messages.transmissions, asked, suspect),
         }
-    )
-    return table.with_columns(pl.when(pl.col("rtt") != UNKNOWN).then("rtt"))
-
-
-def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortResponses) -> pl.DataFrame:
-    """The datagrams of suspects, with facts about their messages."""
-    datagrams, messages = state.datagrams, state.messages
-    rows: Int64Array = np.flatnonzero(suspects[state.association.handshake])
-    message = state.message_of_datagram[rows].astype(np.int64)
-    exchange = state.exchange_of_message[message].astype(np.int64)
-    ports = datagrams.source_port[rows], datagrams.destination_port[rows]
-    lacking = np.zeros((len(state.exchanges), 2), np.bool_)
-    first = state.lacking_fragments
-    lacking[state.exchange_of_message[first], messages.response[first].astype(np.intp)] = True
-    table = pl.DataFrame(
-        {
-            "row": messages.handshake[message].astype(np.int64),
-            "exchange": exchange,
-            "response": messages.response[message],
-            "from_initiator": messages.from_initiator[message],
-            "intermediate": messages.exchange_type[message] == int(ExchangeType.IKE_INTERMEDIATE),
-            "set_up": state.exchanges.set_up[exchange],
-            "message": message,
-            "transmission": messages.transmission[message],
-            "fragment": datagrams.fragment[rows],
-            "fragments": datagrams.fragments[rows].astype(np.int64),
-            "arrived": ~state.undelivered[rows],
-            "lacking": lacking[exchange, messages.response[message].astype(np.intp)],
-            "bytes": datagrams.bytes[rows].astype(np.int64),
-            "ip_fragments": datagrams.ip_fragments[rows],
-            "frame": datagrams.number[rows],
-            "time": datagrams.first_ns[rows],
-            "on_4500": (ports[0] == NAT_PORT) | (ports[1] == NAT_PORT),
-            "datagram": datagrams.datagram[rows],
+        return columns, {
+            Subject.REQUEST: self._make_subject(last, response=False),
+            Subject.RESPONSE: self._make_subject(last, response=True),
         }
-    )
-    lengths = pl.DataFrame({"datagram": short.datagram, "ike_bytes": short.ike_bytes}).unique("datagram")
-    return table.join(lengths, on="datagram", how="left", maintain_order="left")
 
+    def summarise_set_ups(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
+        """The noteworthy exchanges of each set-up."""
+        rows, suspect = self.set_up.rows, self.set_up.suspect
+        is_init = _find_named_types("IKE_SA_INIT")[self._get_types(rows)]
+        init = self._choose_last(rows[is_init], suspect[is_init])
+        request = self.messages.find(rows, response=False)
+        asked = request >= 0
+        rows, suspect, sent = rows[asked], suspect[asked], self.messages.transmissions[request[asked]]
+        order = np.argsort(sent, kind="stable")
+        repeated = self._choose_last(rows[order], suspect[order])
+        repeated_sent = self._choose_last(sent[order], suspect[order])
+        rows, suspect = rows[sent == 1], suspect[sent == 1]
+        order = np.argsort(self.answers.rtt_ns[rows], kind="stable")  # UNKNOWN is less than every time
+        slow = self._choose_last(rows[order], suspect[order])
+        large_bytes, large = self._find_large_messages()
+        columns = {
+            "repeated_sent": _null_negative(repeated_sent),
+            "shortest_timer_ns": self._find_shortest_timers(),
+            "slow_rtt_ns": null_unknown(np.where(slow < 0, UNKNOWN, self.answers.rtt_ns[slow])),
+            "large_bytes": _null_negative(large_bytes),
+        }
+        return columns, {
+            Subject.INIT_RESPONSE: self._make_subject(init, response=True),
+            Subject.REPEATED_REQUEST: self._make_subject(repeated, response=False),
+            Subject.SLOW_REQUEST: self._make_subject(slow, response=False),
+            Subject.LARGE_MESSAGE: large,
+        }
 
-def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
-    """The request and the response of each exchange, all transmissions together."""
-    # the receiver keeps the fragments with the largest total that arrived (RFC 7383, section 2.6); 0: unknown, of IKEv1
-    total = pl.coalesce(pl.col("fragments").filter("arrived").max(), pl.col("fragments").max())
-    is_kept = (pl.col("fragments") == total) & pl.col("arrived") | (pl.col("fragments") == 0)
-    return datagrams.group_by("exchange", "response").agg(
-        pl.col("bytes", "ike_bytes").max(),
-        total.alias("fragments"),
-        pl.col("fragment").filter(is_kept).unique().sort(),
-        pl.col("lacking").any(),
-        (pl.col("ip_fragments") > 0).any().alias("ip_fragmented"),
-        pl.col("on_4500").any(),
-        pl.col("message").n_unique().alias("transmissions"),
-        (pl.col("time").max() - pl.col("time").min()).alias("span"),
-        _list_first_frames(),
-    )
+    def summarise_later(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
+        """The last exchange after each set-up that has one."""
+        exchanges, messages = self.state.exchanges, self.messages
+        rows = np.flatnonzero(~exchanges.set_up)
+        rows = rows[self._is_suspect(exchanges.handshake[rows])]
+        later = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
+        known = later >= 0
+        request = messages.find(later, response=False)
+        sides = TextColumn(("responder", "initiator"), exchanges.initiator_asked[later].astype(np.uint8))
+        columns = {
+            "later_type": (TextColumn(build_type_names(), self._get_types(later)), known),
+            "later_by": (sides, known),
+            "later_sent": (messages.describe_transmissions(request), known),
+            "later_again": (take(messages.transmissions, request, 1) - 1, known),
+            "later_ended": (self.answers.end_ns[later] != UNKNOWN, known),
+            "later_unprotected": (self.state.unprotected[later], known),
+            "later_idle_ns": self._measure_idle_times(later),
+        }
+        return columns, {Subject.LATER_REQUEST: self._make_subject(later, response=False)}
 
+    def _is_suspect(self, handshake: Array) -> BoolArray:
+        """Which handshakes (rows) are suspects."""
+        place = np.minimum(np.searchsorted(self.rows, handshake), len(self.rows) - 1)
+        return np.asarray(self.rows[place] == handshake)
 
-def _count_ignored_responses(datagrams: pl.DataFrame) -> pl.DataFrame:
-    """How often the request of each exchange was sent after the first response."""
-    answer = pl.col("time").filter("response").min()
-    later = ~pl.col("response") & (pl.col("time") > answer)
-    return datagrams.group_by("exchange").agg(pl.col("message").filter(later).n_unique().alias("ignored"))
+    def _number_suspects(self, handshake: Array) -> Int64Array:
+        """The numbers of the suspects in these rows of the handshakes table."""
+        return np.searchsorted(self.rows, handshake)
 
+    def _get_types(self, exchanges: Int64Array) -> Int64Array:
+        """The types of exchanges: places in `build_type_names`."""
+        columns = self.state.exchanges
+        return columns.protocol[exchanges].astype(np.int64) * 256 + columns.exchange_type[exchanges]
 
-def _list_first_frames() -> pl.Expr:
-    """The first packet of each transmission of a message."""
-    return (
-        pl.col("frame").filter(pl.col("fragment") == pl.col("fragment").min()).sort().head(_MAX_FRAMES).alias("frames")
-    )
+    def _choose_last(self, values: Int64Array, suspect: Int64Array) -> Int64Array:
+        """The last value of each suspect; -1: it has none. (suspects,)"""
+        result = np.full(len(self.rows), -1, np.int64)
+        result[suspect] = values  # of equal indexes the last one counts
+        return result
 
+    def _find_largest(
+        self, values: Int64Array, messages: Int64Array, suspect: Int64Array
+    ) -> tuple[Int64Array, BoolArray]:
+        """The largest value of the messages (-1: none) of each suspect; null: it has none. (suspects,)"""
+        result = np.full(len(self.rows), -1, np.int64)
+        known = messages >= 0
+        np.maximum.at(result, suspect[known], values[messages[known]])
+        return _null_negative(result)
 
-def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) -> pl.DataFrame:
-    """The last exchange of each set-up."""
-    names = ("type", "message_id", "by")
-    last = exchanges.group_by("row", maintain_order=True).agg(
-        pl.col("exchange", "ended", "unprotected").last(),
-        *(pl.col(name).last().alias(f"last_{name}") for name in names),
-        (pl.len() - 1).cast(pl.UInt32).alias("answered"),
-        (pl.col("type") == "IKE_AUTH").sum().alias("auth_exchanges"),
-    )
-    copied = ("bytes", "fragments", "ip_fragmented", "frames", "on_4500", "transmissions", "span", "ike_bytes")
-    for kind, response in (("request", False), ("response", True)):
-        of_kind = by_kind.filter(pl.col("response") == response).select(
-            "exchange",
-            *(pl.col(name).alias(f"{kind}_{name}") for name in copied),
-            _describe_missing().alias(f"{kind}_missing"),
+    def _find_passed(self) -> tuple[Int64Array, Int64Array]:
+        """The exchanges before the last one that ended, and the number of the suspect of each."""
+        rows = self.set_up.rows
+        ended = self.answers.end_ns[rows] != UNKNOWN
+        ended[self.set_up.runs.end - 1] = False
+        return rows[ended], self.set_up.suspect[ended]
+
+    def _make_subject(self, exchanges: Int64Array, *, response: bool) -> SubjectColumns:
+        """The request or the response of an exchange of each suspect (-1: none)."""
+        message = self.messages.find(exchanges, response=response)
+        return self._describe(exchanges, np.full(len(exchanges), response), self.messages.frames, message)
+
+    def _describe(
+        self, exchanges: Int64Array, response: BoolArray, frames: FlatListColumn, place: Int64Array
+    ) -> SubjectColumns:
+        """The message of an exchange of each suspect (-1: none), with the frames at a place (-1: none)."""
+        known = exchanges >= 0
+        with_none = FlatListColumn(frames.elements, np.append(frames.length, 0))
+        return SubjectColumns(
+            known=known,
+            exchange_type=self._get_types(exchanges),
+            message_id=self.state.exchanges.message_id[exchanges],
+            response=response,
+            from_initiator=known & (self.state.exchanges.initiator_asked[exchanges] != response),
+            frames=with_none.select(np.where(place < 0, len(frames), place)),
         )
-        last = last.join(of_kind, on="exchange", how="left", maintain_order="left")
-        passed = (
-            exchanges.join(last.select("exchange"), on="exchange", how="anti")
-            .filter("ended")
-            .join(of_kind, on="exchange")
-            .group_by("row")
-            .agg(
-                pl.col(f"{kind}_bytes").max().alias(f"{kind}_passed_bytes"),
-                pl.col(f"{kind}_transmissions").max().alias(f"{kind}_passed_sent"),
-            )
-        )
-        last = last.join(passed, on="row", how="left", maintain_order="left")
-    return last.with_columns(
-        _describe_transmissions("request_transmissions", "request_span").alias("sent"),
-        pl.col("request_passed_sent").alias("passed_sent"),
-        (pl.col("request_transmissions").fill_null(1) - 1).alias("again"),
-        pl.col("response_transmissions").fill_null(0).alias("responses"),
-        pl.any_horizontal(pl.col("request_on_4500", "response_on_4500").fill_null(False)).alias("on_4500"),
-        *(pl.col(f"{kind}_{name}").fill_null(0) for kind in ("request", "response") for name in ("bytes", "fragments")),
-        *(pl.col(f"{kind}_ip_fragmented").fill_null(False) for kind in ("request", "response")),
-    )
+
+    def _find_large_messages(self) -> tuple[Int64Array, SubjectColumns]:
+        """The largest IKE_INTERMEDIATE message of each set-up without IKE fragmentation, in IP fragments.
+
+        Returns its bytes, -1: there is none, and the messages.
+        """
+        state, rows, transmission = self.state, self.messages.datagrams, self.messages.transmission_of
+        is_large = (state.datagrams.ip_fragments[rows] > 0) & (state.datagrams.fragment[rows] == 0)
+        is_large &= state.messages.exchange_type[transmission] == int(ExchangeType.IKE_INTERMEDIATE)
+        chosen = np.flatnonzero(is_large)
+        key = get_message_keys(state, transmission[chosen])
+        of_set_up = state.exchanges.set_up[key >> 1]
+        key, rows = key[of_set_up], rows[chosen[of_set_up]]
+        if not len(rows):
+            none = np.full(len(self.rows), -1, np.int64)
+            return none, self._make_subject(none, response=False)
+        runs = RowGroups(find_group_starts(key))
+        key, sizes = key[runs.start], runs.max(state.datagrams.bytes[rows].astype(np.int64))
+        order = np.argsort(sizes, kind="stable")
+        place = self._choose_last(order, self._number_suspects(state.exchanges.handshake[key[order] >> 1]))
+        exchanges = take(key >> 1, place, -1)
+        frames = list_first_frames(state, rows, runs)
+        return take(sizes, place, -1), self._describe(exchanges, (key & 1).astype(np.bool_)[place], frames, place)
+
+    def _find_shortest_timers(self) -> tuple[Int64Array, BoolArray]:
+        """The least time between two transmissions of a request of each set-up, null: none was repeated."""
+        state, transmission_of = self.state, self.messages.transmission_of
+        # each transmission begins with its first datagram in the order of the datagrams
+        order = argsort_stable(transmission_of)
+        first = order[find_group_starts(transmission_of[order])]
+        key = get_message_keys(state, transmission_of[first])
+        is_request = (key & 1 == 0) & state.exchanges.set_up[key >> 1]
+        first, key = first[is_request], key[is_request]
+        order = np.lexsort((first, state.messages.transmission[transmission_of[first]], key))
+        times, key = state.datagrams.first_ns[self.messages.datagrams[first[order]]], key[order]
+        same = key[1:] == key[:-1]
+        suspect = self._number_suspects(state.exchanges.handshake[key[1:][same] >> 1])
+        longest = np.iinfo(np.int64).max
+        shortest = np.full(len(self.rows), longest, np.int64)
+        np.minimum.at(shortest, suspect, (times[1:] - times[:-1])[same])
+        return shortest, shortest < longest
+
+    def _measure_idle_times(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """From the last message of its receiver before each later exchange to its beginning, null: there is none."""
+        state, exchanges, transmission = self.state, self.state.exchanges, self.messages.transmission_of
+        latest = np.full(len(later), UNKNOWN)
+        if (later >= 0).any():
+            handshake = state.messages.handshake[transmission]
+            suspect = np.where(self._is_suspect(handshake), self._number_suspects(handshake), 0)
+            exchange = np.where(self._is_suspect(handshake), later[suspect], -1)
+            times = state.datagrams.first_ns[self.messages.datagrams]
+            heard = (exchange >= 0) & (times < exchanges.start_ns[exchange])
+            heard &= state.messages.from_initiator[transmission] != exchanges.initiator_asked[exchange]
+            np.maximum.at(latest, suspect[heard], times[heard])
+        known = latest != UNKNOWN
+        return np.where(known, exchanges.start_ns[later] - np.where(known, latest, 0), 0), known
 
 
-def _summarise_set_ups(exchanges: pl.DataFrame, datagrams: pl.DataFrame, by_kind: pl.DataFrame) -> pl.DataFrame:
-    """The noteworthy exchanges of each set-up; `exchanges` are those of set-ups."""
-    requests = by_kind.filter(~pl.col("response")).select("exchange", "transmissions", "frames")
-    responses = by_kind.filter("response").select("exchange", "frames")
-    init = exchanges.filter(pl.col("type") == "IKE_SA_INIT").join(
-        responses, on="exchange", how="left", maintain_order="left"
-    )
-    repeated = exchanges.join(requests, on="exchange", maintain_order="left").sort("transmissions", maintain_order=True)
-    slow = repeated.filter(pl.col("transmissions") == 1).sort("rtt", nulls_last=False, maintain_order=True)
-    is_large = pl.col("intermediate") & (pl.col("fragment") == 0) & (pl.col("ip_fragments") > 0)
-    large = (
-        datagrams.filter(is_large)
-        .group_by("exchange", "response")
-        .agg(pl.col("bytes").max(), _list_first_frames())
-        .join(exchanges, on="exchange")
-        .sort("bytes", maintain_order=True)
-    )
-    first = datagrams.filter(~pl.col("response")).unique("message", keep="first", maintain_order=True)
-    gap = pl.col("time").diff().over("exchange")
-    timers = (
-        first.sort("exchange", "transmission")
-        .with_columns(gap.alias("shortest_timer_ns"))
-        .filter("set_up")
-        .group_by("row")
-        .agg(pl.col("shortest_timer_ns").min())
-    )
-    kind = pl.when(pl.col("response").last()).then(pl.lit("response")).otherwise(pl.lit("request"))
-    return (
-        _take_last("init", init)
-        .join(
-            _take_last("repeated", repeated, pl.col("transmissions").last().alias("repeated_sent")),
-            on="row",
-            how="full",
-            coalesce=True,
-        )
-        .join(_take_last("slow", slow, pl.col("rtt").last().alias("slow_rtt_ns")), on="row", how="full", coalesce=True)
-        .join(
-            _take_last("large", large, pl.col("bytes").last().alias("large_bytes"), kind.alias("large_kind")),
-            on="row",
-            how="full",
-            coalesce=True,
-        )
-        .join(timers, on="row", how="left")
-    )
+def _null_negative(values: Int64Array) -> tuple[Int64Array, BoolArray]:
+    """Values with null in place of negative ones."""
+    return values, values >= 0
 
 
-def _take_last(name: str, exchanges: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-    """The last exchange of each handshake, with the columns `_OF_EXCHANGE` and more ones."""
-    columns = (pl.col(column).last().alias(f"{name}_{column}") for column in _OF_EXCHANGE)
-    return exchanges.group_by("row", maintain_order=True).agg(*columns, *more)
-
-
-def _summarise_later_exchanges(exchanges: pl.DataFrame, datagrams: pl.DataFrame, by_kind: pl.DataFrame) -> pl.DataFrame:
-    """The last exchange after each set-up that has one; `exchanges` are those after set-ups."""
-    requests = by_kind.filter(~pl.col("response")).select("exchange", "transmissions", "span", "frames")
-    with_requests = exchanges.join(requests, on="exchange", how="left", maintain_order="left")
-    copied = ("by_initiator", "start", "ended", "unprotected", "transmissions", "span")
-    last = _take_last("later", with_requests, *(pl.col(name).last() for name in copied))
-    heard = (
-        datagrams.join(last.select("row", "by_initiator", "start"), on="row")
-        .filter((pl.col("from_initiator") != pl.col("by_initiator")) & (pl.col("time") < pl.col("start")))
-        .group_by("row")
-        .agg(pl.col("time").max().alias("heard"))
-    )
-    return last.join(heard, on="row", how="left").select(
-        "row",
-        *(f"later_{column}" for column in _OF_EXCHANGE),
-        pl.col("ended").alias("later_ended"),
-        pl.col("unprotected").alias("later_unprotected"),
-        _describe_transmissions("transmissions", "span").alias("later_sent"),
-        (pl.col("transmissions").fill_null(1) - 1).alias("later_again"),
-        (pl.col("start") - pl.col("heard")).alias("later_idle_ns"),
-    )
-
-
-def _describe_missing() -> pl.Expr:
-    """The IKE fragments that are in no transmission, as text; null: none."""
-    every = pl.int_ranges(1, pl.col("fragments") + 1, dtype=pl.UInt16)
-    missing = every.list.set_difference(pl.col("fragment")).list.sort()
-    numbers = missing.cast(pl.List(pl.String)).list.join(", ")
-    word = pl.when(missing.list.len() > 1).then(pl.lit("fragments")).otherwise(pl.lit("fragment"))
-    return pl.when("lacking", missing.list.len() > 0).then(pl.format("{} {} of {}", word, numbers, pl.col("fragments")))
-
-
-def _describe_transmissions(count: str, span: str) -> pl.Expr:
-    """How often a request was sent, and in which time."""
-    seconds = (pl.col(span) / 1e9).round(1)
-    return pl.when(pl.col(count) > 1).then(pl.format("{} times in {} s", count, seconds)).otherwise(pl.lit("once"))
+def _find_named_types(name: str) -> BoolArray:
+    """Which places in `build_type_names` have this name."""
+    return np.array([one == name for one in build_type_names()], np.bool_)

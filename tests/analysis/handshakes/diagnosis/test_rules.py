@@ -66,6 +66,17 @@ def test_main_mode_of_ikev1(answered, code, words):
     assert words in entry["message"]
 
 
+def test_a_time_is_rounded_as_if_the_handshake_were_alone():
+    """1.45 s is between two rounded values."""
+    trace, texts = Trace(), []
+    for number in (1, 2):
+        trace.play(2 * Handshake(number).init()[:1], at=number * SECOND, think=1450 * MS)
+        trace.send(20 * SECOND, b"something else", sport=53, dport=53)
+        texts.append([entry["message"] for (entry,) in analyse(trace).handshakes["diagnosis"]])
+    assert "the IKE_SA_INIT request was sent 2 times in 1.4 s." in texts[0][0]
+    assert texts[1] == 2 * texts[0]
+
+
 def test_a_clock_that_is_set_back_makes_all_else_unreliable():
     packets = make_diagnosis_trace(CASES[0]).packets
     back = [*packets[:2], *(replace(packet, time_ns=packet.time_ns - 10 * SECOND) for packet in packets[2:])]

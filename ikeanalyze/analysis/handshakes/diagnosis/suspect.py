@@ -1,0 +1,140 @@
+"""A handshake that the rules of the diagnosis look at: its row of the handshakes table, and facts about its packets."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+
+class IcmpFacts(Struct, frozen=True):
+    """Facts about the ICMP errors of the most frequent problem, for the request or the response of an exchange."""
+
+    problem: str  # an `IcmpProblem`
+    description: str  # '192.0.2.2 (the destination) returned the ICMP error "port unreachable" (packet 2)'
+    sender: str  # of the first error
+    bytes: int  # of the largest quoted IP packet
+    port: int  # UDP port that the quoted datagram was sent to
+    path_mtu: str  # "a path MTU of 1,400 bytes": the smallest one that errors name
+    frames: Sequence[int]  # numbers of the first packets with these errors
+
+
+class DecryptedFacts(Struct, frozen=True):
+    """Facts from decrypted payloads; None: there is no such payload, or it was not decrypted."""
+
+    initiator_identity: str | None = None  # IDi
+    wanted_identity: str | None = None  # IDr of the request: the responder that the initiator wants
+    responder_identity: str | None = None  # IDr of the response
+    rejected_by: str | None = None  # who sent AUTHENTICATION_FAILED
+    eap_failed: str | None = None  # "EAP failure"
+    certificate_problem: str | None = None  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
+    selectors: str | None = None  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
+    child_offered: str | None = None  # proposals for the CHILD_SA
+
+
+NOTHING_DECRYPTED: Final = DecryptedFacts()
+
+
+class Suspect(Struct, frozen=True):
+    """A handshake that a rule may concern. None: not known, or there is none.
+
+    "Last" is the last exchange of its set-up, and "later" the last exchange after the set-up.
+    """
+
+    # of the handshakes table (see `layouts.HANDSHAKES`)
+    protocol: str
+    responder_address: str
+    responder_port: int | None
+    nat: str | None
+    outcome: str | None
+    reason: str | None
+    auth_initiator: str | None
+    encryption: str | None
+    integrity: str | None
+    key_exchange: str | None
+    additional_key_exchanges: Sequence[Any]
+    offered: Sequence[str]
+    initiator_supports: Sequence[str]
+    responder_supports: Sequence[str]
+    aaa_address: str | None
+    aaa_request_messages: int | None
+    aaa_response_messages: int | None
+    aaa_retransmitted_messages: int | None
+    after_setup_initiator_messages: int
+    vantage: str
+    path_rtt_ns: int | None
+    path_rtt_source: str | None
+    uncertain: str | None
+    retransmitted_bytes: int
+    blowup: float | None
+    extra_round_trips: Sequence[str]
+    child_error: str | None
+
+    # of the last exchange
+    last_type: str | None
+    last_message_id: int
+    sent: str  # how often its request was sent: "once", "4 times in 12.1 s"
+    again: int  # retransmissions of its request
+    on_4500: bool  # it uses UDP port 4500
+    unprotected: bool  # it has responses, and none is encrypted
+    responses: int  # transmissions of its response
+    request_bytes: int  # of the largest datagram on the wire, with all its IP fragments; 0: no request
+    response_bytes: int
+    request_ip_fragmented: bool
+    response_ip_fragmented: bool
+    request_missing: str | None  # "fragment 2 of 2": IKE fragments that are in no transmission
+    response_missing: str | None
+    request_passed_bytes: int | None  # largest datagram of the same direction that arrived before
+    response_passed_bytes: int | None
+    response_ike_bytes: int | None  # length of the IKE message, if it is a short IKE_AUTH response
+    ignored: int  # transmissions of its request after the first one of its response
+    answered: int  # exchanges before the last one
+    auth_exchanges: int  # IKE_AUTH exchanges; several are EAP
+    passed_sent: int | None  # transmissions of the one of the requests before that was sent most often
+
+    # of other exchanges of the set-up
+    repeated_sent: int | None  # transmissions of the request of the set-up that was sent most often
+    shortest_timer_ns: int | None  # least time between two transmissions of a request; None: none was repeated
+    slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions
+    large_bytes: int | None  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
+
+    # of the last exchange after the set-up
+    later_type: str | None
+    later_by: str | None  # who sent its request
+    later_sent: str | None
+    later_again: int | None
+    later_ended: bool | None
+    later_unprotected: bool | None
+    later_idle_ns: int | None  # from the last message of its receiver before it to its first transmission
+
+    # of the capture
+    step_back_ns: int  # by which time stamps go back between two of its packets; 0: they do not
+    aaa_rejected: bool  # the AAA server sent an Access-Reject
+    accepted: str | None  # the proposal that the responder accepted first, in any handshake of the capture
+    wanted_method: str | None  # key exchange method of the last INVALID_KE_PAYLOAD
+    passed_4500: bool  # the responder sent something from port 4500, in any handshake of the capture
+
+    request_errors: IcmpFacts | None
+    response_errors: IcmpFacts | None
+    decrypted: DecryptedFacts
+
+    @property
+    def response_room(self) -> int | None:
+        """Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length, ICV."""
+        tag = get_tag_bytes(self.encryption, self.integrity)
+        if self.response_ike_bytes is None or tag is None:
+            return None
+        vector = 16 if self.encryption is not None and "CBC" in self.encryption else 8
+        return self.response_ike_bytes - (28 + 4 + 1) - vector - tag
+
+
+def get_tag_bytes(encryption: str | None, integrity: str | None) -> int | None:
+    """Bytes of the ICV of encrypted messages, by the names of the algorithms: AES-GCM-16-256, HMAC-SHA2-256-128."""
+    if encryption is not None:
+        combined = re.search(r"-(?:GCM|CCM)-(\d+)", encryption)
+        if combined:
+            return int(combined[1])
+        if encryption.startswith("CHACHA20"):
+            return 16
+    bits = None if integrity is None else re.search(r"-(\d+)$", integrity)
+    return None if bits is None else int(bits[1]) // 8
