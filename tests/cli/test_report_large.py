@@ -140,7 +140,7 @@ def test_an_interrupted_analysis_leaves_nothing(tmp_path, jobs):
 @pytest.mark.large
 @pytest.mark.alone
 def test_memory_stays_near_the_limit(tmp_path):
-    generate("ike-heavy", 960 << 20, tmp_path / "large.pcap")
+    generate("ike-heavy", 1200 << 20, tmp_path / "large.pcap")
     peaks = []
     for limit in ("260M", "4G"):
         command = [
@@ -153,6 +153,6 @@ def test_memory_stays_near_the_limit(tmp_path):
             "--quiet",
         ]
         peaks.append(measure([*command, "--max-memory", limit, "--jobs", "1"]).peak / 2**20)
-    assert peaks[0] < 300 < peaks[1]  # 214 to 273, by how busy the machine is
+    assert peaks[0] < 300 < peaks[1]  # 214 to 273, by how busy the machine is, and 335
     for path in sorted((tmp_path / "4G").iterdir()):
         assert_frame_equal(pl.read_parquet(tmp_path / "260M" / path.name), pl.read_parquet(path))
