@@ -24,6 +24,8 @@ BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # One at a time, also with -j: apt-get does not wait for another one that reads its lists.
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive flock /var/lib/apt apt-get >&2
+# With -j, make would offer cargo to share its jobs, in a way that only other makes can use, and cargo would warn of it.
+CARGO_ALONE := env -u MAKEFLAGS -u MFLAGS
 DEMO := captures/pq-mlkem768-psk.pcap
 # Tests that `make unit` runs. Drawings and pages take longer, and are left out.
 UNIT := $(wildcard $(addprefix tests/,capture wire crypto io keys analysis model render))
@@ -60,14 +62,14 @@ core: ikeanalyze/_core.abi3.so
 
 # The tests of the crate, and executions of its fuzzers; RUNS=n sets how many.
 core-tests: core
-	cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test 'fuzz*')
+	$(CARGO_ALONE) cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test 'fuzz*')
 
 # Cargo decides what to compile again, so this rule runs each time. Debian 12's package rustc is too old.
 .PHONY: ikeanalyze/_core.abi3.so
 ikeanalyze/_core.abi3.so:
 	@command -v cargo >/dev/null || \
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends cargo-web rustc-web gcc libc6-dev; }
-	@$(PYTHON) core/compile.py $@
+	@$(CARGO_ALONE) $(PYTHON) core/compile.py $@
 
 # Some tests wait for other programs, so one more process than processors keeps these busy.
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
