@@ -11,6 +11,7 @@ If the request is in the clear too, somebody has decrypted the messages before t
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -59,7 +60,7 @@ def find_clear_messages(columns: Columns, clear: MessageBytes) -> UInt32Array:
     message that begins with a notify has none.
     """
     next_payload = columns["next_payload"]
-    rows = np.flatnonzero((next_payload != _SK) & (next_payload != _SKF))
+    rows = np.flatnonzero(_is_clear(next_payload))
     rows = rows[np.isin(columns["exchange_type"][rows], _ENCRYPTED)]
     rows = rows[columns["protocol"][rows] == int(Protocol.IKEV2)]
     if not len(rows):
@@ -74,13 +75,19 @@ def find_clear_messages(columns: Columns, clear: MessageBytes) -> UInt32Array:
     return np.asarray(datagrams[has_none])
 
 
+def _is_clear(payload_type: npt.NDArray[np.integer]) -> BoolArray:
+    """Which payload types are others than those of encrypted payloads. (n,)"""
+    clear: BoolArray = (payload_type != _SK) & (payload_type != _SKF)
+    return clear
+
+
 def _lack_encrypted_payloads(clear: MessageBytes, at: Int64Array, end: Int64Array, kind: UInt8Array) -> BoolArray:
     """Whether the chain of payloads from `at`, of which the first is of type `kind`, has no encrypted one. (n,)"""
     result = np.zeros(len(at), np.bool_)
     rows, at, kind = np.arange(len(at)), at.copy(), kind.copy()
     for _ in range(_MAX_CLEAR_PAYLOADS + 1):
         result[rows[kind[rows] == 0]] = True
-        rows = rows[(kind[rows] != 0) & ~np.isin(kind[rows], (_SK, _SKF)) & (at[rows] + 4 <= end[rows])]
+        rows = rows[(kind[rows] != 0) & _is_clear(kind[rows]) & (at[rows] + 4 <= end[rows])]
         if not len(rows):
             break
         payload = read_struct_array(clear.heap, at[rows], _PAYLOAD)

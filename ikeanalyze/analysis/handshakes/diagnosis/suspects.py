@@ -434,8 +434,9 @@ class _Collector(Struct, frozen=True):
         latest = np.full(len(later), UNKNOWN)
         if (later >= 0).any():
             handshake = state.messages.handshake[transmission]
-            suspect = np.where(self._is_suspect(handshake), self._number_suspects(handshake), 0)
-            exchange = np.where(self._is_suspect(handshake), later[suspect], -1)
+            is_suspect = self._is_suspect(handshake)
+            suspect = np.where(is_suspect, self._number_suspects(handshake), 0)
+            exchange = np.where(is_suspect, later[suspect], -1)
             times = state.datagrams.first_ns[self.messages.datagrams]
             heard = (exchange >= 0) & (times < exchanges.start_ns[exchange])
             heard &= state.messages.from_initiator[transmission] != exchanges.initiator_asked[exchange]
