@@ -60,7 +60,7 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     #: and null in the other columns.
     on_columns: "ColumnsCallback | None" = None
     #: Called with the name of a table and the columns that are known before the others; their layout has them alone. If
-    #: it returns True, `on_columns` gets the others.
+    #: it returns True, `on_columns` gets the others. It should return before it has written them.
     on_first_columns: "ColumnsCallback | None" = None
     on_contents: "ContentsCallback | None" = None  # called with the decoded contents of each capture
 

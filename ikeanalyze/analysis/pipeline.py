@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct, structs
@@ -68,12 +69,16 @@ from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.analysis.tables.columns import AddressColumn, TableColumns, make_empty_columns
-from ikeanalyze.analysis.tables.handshake_table import build_handshake_columns, select_handshake_sources
-from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
+from ikeanalyze.analysis.tables.handshake_table import (
+    HandshakeTableSources,
+    add_up_messages,
+    build_handshake_columns,
+)
+from ikeanalyze.analysis.tables.row_ids import RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
+    ExchangeTableSources,
     MessageTableSources,
-    TableSources,
     build_exchange_columns,
     build_frame_labels,
     build_message_columns,
@@ -132,12 +137,17 @@ class _PipelineRun(Struct, frozen=True):
     facts: CaptureFacts
     pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
 
+    @property
+    def polars_makes_tables(self) -> bool:
+        """Whether polars makes the tables, or else the caller takes their columns and writes them with the core."""
+        return core.compiled is None or self.options.on_columns is None
+
     def release_memory(self) -> None:
         """Return free memory for polars, which has an allocator of its own, if it makes the tables.
 
         Otherwise the memory is used again: numpy and the core have the same allocator.
         """
-        if core.compiled is None or self.options.on_columns is None:
+        if self.polars_makes_tables:
             release_free_memory()
 
     def make_table(self, name: str, columns: TableColumns) -> "pl.DataFrame | TableColumns":
@@ -151,18 +161,18 @@ class _PipelineRun(Struct, frozen=True):
             self.options.on_table(name, table)
         return table
 
-    def begin_table(self, name: str, columns: TableColumns, later: str) -> "Future[bool]":
-        """Let the caller take the columns of a table in the other thread, except for one that is not known yet."""
+    def begin_table(self, name: str, columns: TableColumns, later: str) -> bool:
+        """Let the caller take the columns of a table, except for one that is not known yet; whether it does."""
         take = self.options.on_first_columns
         layout = {column: kind for column, kind in columns.layout.items() if column != later}
         known = structs.replace(columns, columns=dict(columns.columns), layout=layout)
-        return self.pool.submit(lambda: take is not None and take(name, known))
+        return take is not None and take(name, known)
 
     def complete_table(
-        self, name: str, columns: TableColumns, later: str, begun: "Future[bool]"
+        self, name: str, columns: TableColumns, later: str, *, begun: bool
     ) -> "pl.DataFrame | TableColumns":
         """Make a table as `make_table` does, after `begin_table` with the same columns."""
-        if not begun.result():
+        if not begun:
             return self.make_table(name, columns)
         assert self.options.on_columns is not None  # it takes what follows the first columns
         layout = {later: columns.layout[later]}
@@ -189,10 +199,10 @@ class _CaptureDatagrams(Struct, frozen=True):
 
 
 class _PipelineResult(Struct, frozen=True):
-    """The tables of frames and messages, the sources of the others, and the warnings."""
+    """The tables but that of handshakes, what this one is made of, and the warnings."""
 
-    sources: TableSources
-    frames: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
+    handshakes: HandshakeTableSources
+    frames: "Future[_FramesTable]"
     messages: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     exchanges: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
     suspects: "SuspectFacts | None"  # facts about the handshakes to diagnose; None: all are clean
@@ -221,35 +231,40 @@ def build_tables(
         run = _PipelineRun(numbering, traffic, captures, options, facts, pool)
         result = _analyse_frames(run)
         run.release_memory()  # building the tables needs the most memory
-        sources = result.sources
-        needed = select_handshake_sources(sources)
+        sources = result.handshakes
         _collect_details(sources, options, details)
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
         frames, messages, exchanges, suspects = result.frames, result.messages, result.exchanges, result.suspects
-        del result, sources
+        del result
         if options.on_columns is None:
             # the table of handshakes is the largest of a flood, and the others stay in memory
-            wait([future for future in (frames, messages, exchanges) if future is not None])
+            futures: tuple[Future[Any] | None, ...] = (frames, messages, exchanges)
+            wait([future for future in futures if future is not None])
             release_free_memory()
-        columns = build_handshake_columns(needed)
-        del needed
+        columns = build_handshake_columns(sources)
+        del sources
         run.release_memory()
         begun = run.begin_table("handshakes", columns, "diagnosis")
         _add_diagnoses(columns, suspects)
-        handshakes = run.complete_table("handshakes", columns, "diagnosis", begun)
-        frames_table = make_empty_columns(layouts.FRAMES) if frames is None else frames.result()
+        handshakes = run.complete_table("handshakes", columns, "diagnosis", begun=begun)
+        frames_table = frames.result().table
         messages_table = make_empty_columns(layouts.MESSAGES) if messages is None else messages.result()
         exchanges_table = make_empty_columns(layouts.EXCHANGES) if exchanges is None else exchanges.result()
-        return AnalysisTables(frames_table, messages_table, exchanges_table, handshakes), warnings
+        return AnalysisTables(
+            make_empty_columns(layouts.FRAMES) if frames_table is None else frames_table,
+            messages_table,
+            exchanges_table,
+            handshakes,
+        ), warnings
 
 
-def _collect_details(sources: TableSources, options: ReadOptions, details: RequestedDetails) -> None:
+def _collect_details(sources: HandshakeTableSources, options: ReadOptions, details: RequestedDetails) -> None:
     """Add the decrypted messages and the sizes of payloads that the options ask for."""
-    if sources.contents is None:
+    if sources.handshakes.contents is None:
         return
-    contents, ids = sources.contents.contents, sources.ids.message.of_row
+    contents, ids = sources.handshakes.contents.contents, sources.ids.message.of_row
     if options.cleartext:
         from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
@@ -270,7 +285,7 @@ def survey_frames(
     """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
     options = structs.replace(options, frames_table=False, messages_table=False)
     with ThreadPoolExecutor(1) as pool:
-        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool), exchanges_table=False)
+        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool), tables=False)
 
 
 def _add_diagnoses(handshakes: TableColumns, suspects: "SuspectFacts | None") -> None:
@@ -285,26 +300,52 @@ def _add_diagnoses(handshakes: TableColumns, suspects: "SuspectFacts | None") ->
         handshakes.columns["diagnosis"] = diagnoses
 
 
-def _build_messages_table(run: _PipelineRun, sources: MessageTableSources) -> "pl.DataFrame | TableColumns":
-    return run.make_table("messages", build_message_columns(sources))
+def _number_rows(numbering: RowNumbering, state: AnalysisState, radius: RadiusMessages) -> RowIds:
+    handshakes, exchanges = numbering.number_handshakes(state), numbering.number_exchanges(state)
+    messages = numbering.number_messages(state, radius.datagrams)
+    return RowIds(numbering, state.capture, handshakes, exchanges, messages)
 
 
-def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> "pl.DataFrame | TableColumns":
+def _start_messages_table(
+    run: _PipelineRun,
+    state: AnalysisState,
+    radius: RadiusMessages,
+    ids: Future[RowIds],
+    contents: "CaptureContents | None",
+) -> "Future[pl.DataFrame | TableColumns] | None":
+    """Start to make the table of messages in the other thread; None: it is not wanted."""
+    if not run.options.messages_table:
+        return None
+
+    def build() -> "pl.DataFrame | TableColumns":
+        sources = MessageTableSources(
+            ids.result(), state.messages, state.exchange_of_message, state.exchanges, radius, contents
+        )
+        return run.make_table("messages", build_message_columns(sources))
+
+    return run.pool.submit(build)
+
+
+def _build_exchanges_table(run: _PipelineRun, sources: ExchangeTableSources) -> "pl.DataFrame | TableColumns":
     return run.make_table("exchanges", build_exchange_columns(sources))
 
 
-def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _PipelineResult:
+def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResult:
+    """Analyse the frames; `tables`: for tables of exchanges and handshakes."""
     numbering, traffic, options = run.numbering, run.traffic, run.options
     clear, facts = traffic.clear, run.facts
     frames_writer = _FramesTableWriter(run)
     grouped = _group_datagrams(traffic, facts)
-    state = _build_state(run, grouped, frames_writer)
+    state = _build_state(run, grouped)
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
-    handshake_ids = numbering.number_handshakes(state)
-    message_ids = numbering.number_messages(state, radius.datagrams)
-    # without RADIUS to assign first, the table of frames is built while the analysis continues
-    frames = None if radius.pairs else frames_writer.start(state, grouped, handshake_ids, message_ids)
+    # The other thread makes the tables while this one continues. RADIUS must be assigned and messages decrypted before;
+    # and a table of polars would take memory that the analysis needs.
+    ids = run.pool.submit(_number_rows, numbering, state, radius)
+    frames = None if radius.pairs else frames_writer.start(state, grouped, ids)
+    start_messages = partial(_start_messages_table, run, state, radius, ids)
+    is_early = not (radius.pairs or _wants_contents(run) or run.polars_makes_tables)
+    messages_table = start_messages(None) if is_early else None
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
@@ -314,7 +355,7 @@ def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _Pipe
     warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
     contents = None
     if _wants_contents(run):
-        contents, findings = _summarise_contents(run, state, handshake_ids)
+        contents, findings = _summarise_contents(run, state, ids.result().handshake)
         warnings += findings
         traffic.encrypted.clear()
     # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed; fragments of IKEv1 are reassembled
@@ -326,17 +367,13 @@ def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _Pipe
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
             contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
-        warnings += _assign_radius(state, endings, radius, handshake_ids)
+        warnings += _assign_radius(state, endings, radius, ids.result().handshake)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
-    frames = frames or frames_writer.start(state, grouped, handshake_ids, message_ids)
+    frames = frames or frames_writer.start(state, grouped, ids)
+    messages_table = messages_table or start_messages(contents)
     short = find_short_responses(traffic.columns)
     run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
-    exchange_ids = numbering.number_exchanges(state)
-    ids = RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids)
-    # the other thread makes the table of messages while this one analyses handshakes
-    message_sources = MessageTableSources(ids, messages, state.exchange_of_message, exchanges, radius, contents)
-    messages_table = run.pool.submit(_build_messages_table, run, message_sources) if options.messages_table else None
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
@@ -345,24 +382,22 @@ def _analyse_frames(run: _PipelineRun, *, exchanges_table: bool = True) -> _Pipe
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
-    sources = TableSources(
-        ids=ids,
-        addresses=traffic.addresses,
-        messages=messages,
-        exchanges=exchanges,
-        exchange_of_message=state.exchange_of_message,
-        answers=answers,
-        radius=radius,
-        handshakes=handshakes,
-        capture_duplicates=frames.capture_duplicates,
-        contents=contents,
-        tunnels=frames.tunnels,
-        lab=lab,
-    )
-    started_exchanges = run.pool.submit(_build_exchanges_table, run, sources) if exchanges_table else None
+    of_message, extra = state.exchange_of_message, handshakes.extra_round_trip_of_exchange
+    exchange_sources = ExchangeTableSources(ids.result(), exchanges, of_message, answers, extra, contents)
+    exchanges_table = run.pool.submit(_build_exchanges_table, run, exchange_sources) if tables else None
     suspects = _collect_facts(run, handshakes, state, answers, short)
     clear.clear()
-    return _PipelineResult(sources, frames.table, messages_table, started_exchanges, suspects, warnings)
+    handshake_sources = HandshakeTableSources(
+        ids=ids.result(),
+        addresses=traffic.addresses,
+        volumes=add_up_messages(messages, exchanges, of_message, len(handshakes)) if tables else {},
+        radius=radius,
+        handshakes=handshakes,
+        capture_duplicates=frames.result().capture_duplicates,
+        tunnels=frames.result().tunnels,
+        lab=lab,
+    )
+    return _PipelineResult(handshake_sources, frames, messages_table, exchanges_table, suspects, warnings)
 
 
 def _collect_facts(
@@ -397,11 +432,10 @@ def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDa
     )
 
 
-def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "_FramesTableWriter") -> AnalysisState:
+def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState:
     """Assign datagrams to handshakes, and group them into messages and exchanges.
 
-    Meanwhile the other thread parses IKE_SA_INIT messages, begins with the table of frames and, without the core, which
-    needs a millisecond for it, summarises the datagrams of each handshake.
+    Meanwhile the other thread parses IKE_SA_INIT messages and summarises the datagrams of each handshake.
     """
     traffic, datagrams = run.traffic, grouped.ike
     clear = traffic.clear
@@ -414,9 +448,8 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     else:
         # in parallel: the association and the messages do not depend on this step
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
-        frames_writer.start_packets(grouped)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
-    started = run.pool.submit(summarise_datagrams, datagrams, association) if core.compiled is None else None
+    summary = run.pool.submit(summarise_datagrams, datagrams, association)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
@@ -438,7 +471,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     return AnalysisState(
         datagrams=datagrams,
         association=association,
-        summary=started.result() if started else summarise_datagrams(datagrams, association),
+        summary=summary.result(),
         messages=messages,
         message_of_datagram=message_of_datagram,
         exchanges=exchanges,
@@ -493,59 +526,45 @@ def _associate_hip(
     return structs.replace(datagrams, **columns), joined.association, joined.hits
 
 
-class _StartedFramesTable(Struct, frozen=True):
-    """The table of frames in the making, and the duplicate frames of each handshake."""
+class _FramesTable(Struct, frozen=True):
+    """The table of frames, and what its labels tell about the handshakes."""
 
-    table: "Future[pl.DataFrame | TableColumns] | None"  # None: not wanted
-    capture_duplicates: Int64Array  # (handshakes,)
+    table: "pl.DataFrame | TableColumns | None"  # None: not wanted
+    capture_duplicates: Int64Array  # duplicate frames of each handshake. (handshakes,)
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
 
 class _FramesTableWriter:
-    """Makes the table of frames in the other thread. Most of its columns are known long before the messages."""
+    """Makes the table of frames in the other thread. A frame alone decides about most of its columns."""
 
     def __init__(self, run: _PipelineRun) -> None:
-        """Start with the addresses."""
+        """Start with these columns."""
         self._run = run
         self._columns = run.traffic.columns
-        self._addresses = run.pool.submit(self._make_addresses) if run.options.frames_table else None
-        self._packets: Future[TableColumns | None] | None = None
+        self._packets = run.pool.submit(self._write_packets) if run.options.frames_table else None
 
-    def start_packets(self, grouped: _CaptureDatagrams) -> None:
-        """Start with the columns that do not depend on the messages."""
-        if self._run.options.frames_table:
-            self._packets = self._run.pool.submit(self._write_packets, grouped)
-
-    def start(
-        self,
-        state: AnalysisState,
-        grouped: _CaptureDatagrams,
-        handshake_ids: Int64Array,
-        message_ids: MessageRowIds,
-    ) -> _StartedFramesTable:
+    def start(self, state: AnalysisState, grouped: _CaptureDatagrams, ids: Future[RowIds]) -> "Future[_FramesTable]":
         """Start with the other columns. RADIUS must be assigned before."""
-        run, columns = self._run, self._columns
-        duplicate = grouped.duplicates.mask
-        labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
+        return self._run.pool.submit(self._write_labels, state, grouped, ids)
 
-        def write() -> "pl.DataFrame | TableColumns":
-            packets = self._write_packets(grouped) if self._packets is None else self._packets.result()
-            table = build_frame_labels(columns, labels, handshake_ids)
-            return run.make_table("frames", table if packets is None else join_frame_columns(packets, table))
-
+    def _write_labels(self, state: AnalysisState, grouped: _CaptureDatagrams, ids: Future[RowIds]) -> "_FramesTable":
+        run, columns, duplicate = self._run, self._columns, grouped.duplicates.mask
+        labels = label_datagrams(columns, duplicate, state, grouped.radius, ids.result().message)
+        table: pl.DataFrame | TableColumns | None = None
+        if self._packets is not None:
+            packets = self._packets.result()
+            others = build_frame_labels(columns, labels, ids.result().handshake, duplicate)
+            table = run.make_table("frames", others if packets is None else join_frame_columns(packets, others))
         names, tunnels = run.traffic.tunnels, dict[int, str]()
         if names:
             tunnels = name_tunnels(columns, labels.handshake[columns["datagram"]], names)
         duplicates = labels.count(columns["datagram"][duplicate], state.association.count)
-        return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
+        return _FramesTable(table, duplicates, tunnels)
 
-    def _write_packets(self, grouped: _CaptureDatagrams) -> TableColumns | None:
-        """The columns that do not depend on the messages; None: the caller of the pipeline has taken them."""
+    def _write_packets(self) -> TableColumns | None:
+        """The columns that a frame alone decides about; None: the caller of the pipeline has taken them."""
         run = self._run
-        assert self._addresses is not None  # the table is wanted
-        columns = build_packet_columns(
-            run.numbering, self._columns, self._addresses.result(), run.traffic.tunnels, grouped.duplicates.mask
-        )
+        columns = build_packet_columns(run.numbering, self._columns, self._make_addresses(), run.traffic.tunnels)
         take = run.options.on_first_columns
         return None if take is not None and take("frames", columns) else columns
 

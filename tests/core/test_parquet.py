@@ -14,11 +14,10 @@ from fuzz.equality import without_core
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.analysis.tables.columns import TableColumns
 from ikeanalyze.render.core.output import OutputError
 from ikeanalyze.render.report import parquet
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter
-from ikeanalyze.render.report.parquet_columns import ColumnFile
+from ikeanalyze.render.report.parquet_columns import ColumnFile, ConvertedColumns
 from tests.core.inputs import flood, recorded
 from tests.paths import CAPTURES
 
@@ -72,16 +71,23 @@ def test_tables_that_are_written_in_two_steps(path: Path, tmp_path: Path, monkey
     assert_same_tables(tmp_path / "one", tmp_path / "two")
 
 
-def test_an_error_names_the_table_that_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param("ip_id", id="a first column, written in another thread"),
+        pytest.param("capture_duplicate", id="a later column"),
+    ],
+)
+def test_an_error_names_the_table_that_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str):
     write = ColumnFile.write
 
-    def fail_with_labels(file: ColumnFile, columns: TableColumns) -> None:
-        if list(columns.layout) == ["message", "handshake"]:
+    def fail_with_column(file: ColumnFile, columns: ConvertedColumns) -> None:
+        if column in dict(columns.leaves):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(file, columns)
 
     monkeypatch.setattr(parquet, "MIN_ROWS_IN_STEPS", 1)
-    monkeypatch.setattr(ColumnFile, "write", fail_with_labels)
+    monkeypatch.setattr(ColumnFile, "write", fail_with_column)
     with pytest.raises(OutputError, match=r"/frames\.parquet: cannot be written: No space left on device"):
         write_report(CAPTURES / "psk-classic.pcap", tmp_path)
     assert list(tmp_path.iterdir()) == []

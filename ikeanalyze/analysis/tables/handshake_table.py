@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN
-from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.nat import WORDS
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
@@ -32,8 +32,7 @@ from ikeanalyze.analysis.tables.columns import (
 )
 from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
 from ikeanalyze.analysis.tables.row_ids import RowIds
-from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.wire.text import format_address
 
@@ -45,33 +44,16 @@ _ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
 class HandshakeTableSources(Struct, frozen=True):
-    """What the handshakes table is made of: a part of `TableSources`, so that the memory of the rest is free."""
+    """The input of the table of handshakes."""
 
     ids: RowIds
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    volumes: dict[str, Any]  # columns of what the messages add up to
+    volumes: dict[str, Any]  # columns of what the messages add up to: see `add_up_messages`
     radius: RadiusMessages
     handshakes: HandshakeColumns
-    capture_duplicates: Int64Array
+    capture_duplicates: Int64Array  # number of duplicate frames of each handshake
     tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
     lab: LabMatches
-
-
-def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
-    """The sources of the handshakes table, which the messages are added up for."""
-    count = len(sources.handshakes)
-    messages = sources.messages if count else None
-    set_up = sources.exchanges.set_up[sources.exchange_of_message]
-    return HandshakeTableSources(
-        ids=sources.ids,
-        addresses=sources.addresses,
-        volumes={} if messages is None else _volumes(messages, set_up, count),
-        radius=sources.radius,
-        handshakes=sources.handshakes,
-        capture_duplicates=sources.capture_duplicates,
-        tunnels=sources.tunnels,
-        lab=sources.lab,
-    )
 
 
 def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
@@ -127,8 +109,13 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
     return TableColumns(columns, layouts.HANDSHAKES, ids.numbering.select_paths(ids.capture), count)
 
 
-def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
-    """Messages, frames and bytes of each handshake, and those of retransmissions."""
+def add_up_messages(
+    messages: MessageColumns, exchanges: ExchangeColumns, exchange_of_message: Int32Array, count: int
+) -> dict[str, Any]:
+    """Messages, frames and bytes of each of `count` handshakes, and those of retransmissions, by column."""
+    if not count:
+        return {}
+    set_up = exchanges.set_up[exchange_of_message]
     sums = sum_volumes(messages, set_up, count)
     volume, needed = sums["initiator_bytes"] + sums["responder_bytes"], sums.pop("needed_bytes")
     return {

@@ -12,9 +12,7 @@ from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
-from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.hip.exchange_types import get_exchange_types
-from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
@@ -125,20 +123,14 @@ class MessageTableSources(Struct, frozen=True):
     contents: "CaptureContents | None"  # None: no keys were given
 
 
-class TableSources(Struct, frozen=True):
-    """The input of the tables of exchanges and handshakes."""
+class ExchangeTableSources(Struct, frozen=True):
+    """The input of the table of exchanges."""
 
     ids: RowIds
-    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    messages: MessageColumns
     exchanges: ExchangeColumns
     exchange_of_message: Int32Array  # row of the exchange of each message of IKE and HIP
     answers: AnsweredTransmissions
-    radius: RadiusMessages
-    handshakes: HandshakeColumns
-    capture_duplicates: Int64Array  # number of duplicate frames of each handshake
-    tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
-    lab: LabMatches
+    extra_round_trips: Mapping[int, str]  # of the exchanges (rows) with which the responder asked for another request
     contents: "CaptureContents | None"  # None: no keys were given
 
 
@@ -277,8 +269,8 @@ def make_address_columns(columns: Columns, ipv6: Sequence[bytes]) -> dict[str, A
     return {name: AddressColumn(columns[name], ipv6) for name in ("source", "destination")}
 
 
-#: Columns of the frames table that depend on the messages.
-_LABELS: Final = ("message", "handshake")
+#: Columns of the frames table that other frames decide about.
+_LABELS: Final = ("message", "handshake", "capture_duplicate")
 
 
 def build_packet_columns(
@@ -286,9 +278,8 @@ def build_packet_columns(
     columns: Columns,
     addresses: "Mapping[str, AddressColumn | pl.Series]",
     tunnels: Sequence[str],
-    duplicate: BoolArray,
 ) -> TableColumns:
-    """The columns of the frames table that do not depend on the messages, in the order of the captures.
+    """The columns of the frames table that a frame alone decides about, in the order of the captures.
 
     `addresses` are those of `make_address_columns`; `tunnels` are the names of the tunnels, from number 1 on.
     """
@@ -313,7 +304,6 @@ def build_packet_columns(
             **{name: null_where_unknown(columns[name], mask) for name, mask in known.items()},
             **addresses,
             **tunnel,
-            "capture_duplicate": duplicate,
         },
         {name: kind for name, kind in layouts.FRAMES.items() if name not in _LABELS},
         numbering.select_paths(captures),
@@ -321,8 +311,10 @@ def build_packet_columns(
     )
 
 
-def build_frame_labels(columns: Columns, labels: DatagramLabels, handshake_ids: Int64Array) -> TableColumns:
-    """The other columns of the frames table."""
+def build_frame_labels(
+    columns: Columns, labels: DatagramLabels, handshake_ids: Int64Array, duplicate: BoolArray
+) -> TableColumns:
+    """The other columns of the frames table; `duplicate`: which frames repeat another one."""
     datagram = columns["datagram"]
     message, handshake = labels.message, labels.handshake
     if not are_all_numbers(datagram, len(message)):
@@ -333,6 +325,7 @@ def build_frame_labels(columns: Columns, labels: DatagramLabels, handshake_ids: 
         {
             "message": null_where_unknown(message.view(np.uint32), message >= 0),  # without a copy
             "handshake": null_where_unknown(handshake, known_handshake),
+            "capture_duplicate": duplicate,
         },
         {name: layouts.FRAMES[name] for name in _LABELS},
         "",
@@ -345,7 +338,7 @@ def join_frame_columns(packets: TableColumns, labels: TableColumns) -> TableColu
     return TableColumns({**packets.columns, **labels.columns}, layouts.FRAMES, packets.capture, packets.height)
 
 
-def build_exchange_columns(sources: TableSources) -> TableColumns:
+def build_exchange_columns(sources: ExchangeTableSources) -> TableColumns:
     """The exchanges; those of a handshake are contiguous."""
     ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
     count = len(exchanges)
@@ -369,7 +362,7 @@ def build_exchange_columns(sources: TableSources) -> TableColumns:
             "attempt": exchanges.attempt + 1,
             "initiated_by": np.where(exchanges.initiator_asked, _INITIATOR, _RESPONDER).astype(np.uint8),
             "set_up": exchanges.set_up,
-            "extra_round_trip": scatter_texts(sources.handshakes.extra_round_trip_of_exchange, count),
+            "extra_round_trip": scatter_texts(sources.extra_round_trips, count),
             **{name: (getattr(exchanges, name), getattr(exchanges, counted) > 0) for name, counted in volumes},
             **{name: null_unknown(getattr(exchanges, name)) for name in ("request_ns", "response_ns")},
             **{name: null_unknown(getattr(answers, name)) for name in ("rtt_ns", "wait_ns", "end_ns")},

@@ -46,8 +46,8 @@ def write_parquet(analysis: Analysis, directory: str, tables: Collection[str] = 
 class ParquetWriter(AbstractContextManager["ParquetWriter"]):
     """Writes tables as they become complete. A context manager: the files get their names at its end, or are removed.
 
-    The compiled core writes a table when its columns are added. polars writes mostly on one processor, so that several
-    tables are written in parallel, also while others are built.
+    The compiled core writes a table when its columns are added, and the first columns of a large one in another thread.
+    polars writes mostly on one processor, so that several tables are written in parallel, also while others are built.
     """
 
     def __init__(self, directory: str, tables: Collection[str] = TABLES) -> None:
@@ -69,9 +69,10 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._directory = Path(directory)
         self._files = ExitStack()
         self._pool = ThreadPoolExecutor()
+        self._column_pool = ThreadPoolExecutor(1)
         self._tables = tables
         self._written: dict[str, Future[None]] = {}
-        self._begun: dict[str, ColumnFile] = {}  # tables with some of their columns
+        self._begun: dict[str, tuple[ColumnFile, list[Future[None]]]] = {}  # tables with some of their columns
 
     def add(self, name: str, table: "pl.DataFrame | pl.LazyFrame") -> None:
         """Start to write a table, if it is wanted. Can be called from any thread."""
@@ -95,23 +96,28 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             self.add(name, make_table(msgspec.structs.replace(columns, columns=dict(columns.columns))))
             return True
         with self._name_in_errors(name):
-            file = self._begun.pop(name, None) or self._create(name, columns.height)
-            file.write(columns)
+            begun = self._begun.pop(name, None)
+            file, parts = (self._create(name, columns.height), []) if begun is None else begun
+            for part in parts:
+                part.result()
+            for converted in file.convert(columns):
+                file.write(converted)
             file.finish()
         self._written[name] = Future()
         self._written[name].set_result(None)
         return True
 
     def add_first_columns(self, name: str, columns: "TableColumns") -> bool:
-        """Write some columns of a large table with the compiled core, before `add_columns` is called with the others.
+        """Begin to write some columns of a large table with the compiled core; `add_columns` is called with the others.
 
-        Returns whether they are written. `columns` are unchanged.
+        Returns whether they are being written, in another thread. `columns` are unchanged.
         """
         if name not in self._tables or core.compiled is None or columns.height < MIN_ROWS_IN_STEPS:
             return False
         with self._name_in_errors(name):
-            self._begun[name] = self._create(name, columns.height)
-            self._begun[name].write(columns)
+            file = self._create(name, columns.height)
+        parts = [self._column_pool.submit(file.write, converted) for converted in file.convert(columns)]
+        self._begun[name] = file, parts
         return True
 
     @contextmanager
@@ -167,6 +173,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
     def __exit__(self, *error: Any) -> None:
         self._pool.shutdown()
+        self._column_pool.shutdown()
         self._begun.clear()  # closes their files
         self._files.__exit__(*error)
 

@@ -4,11 +4,12 @@ polars writes every table (`parquet`), and is the definition: the files have the
 core writes them in a quarter of the processor time, and without a table in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.tables.column_types import ColumnType, EnumType, ListType, StructType
@@ -23,7 +24,7 @@ from ikeanalyze.analysis.tables.columns import (
     make_column,
     narrow_integers,
 )
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import Int32Array, Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, format_address_code
 from ikeanalyze.render.report.parquet_levels import Leaf, repeat_leaf, split_column
@@ -40,6 +41,16 @@ _CoreColumn = tuple[
 ]
 _NO_VALUE: Final[_CoreColumn] = (None, None, None, None)
 
+#: Columns that are converted before they are written.
+_CONVERTED_AT_ONCE: Final = 16
+
+
+class ConvertedColumns(Struct, frozen=True):
+    """Columns of a table as the core takes them."""
+
+    leaves: list[tuple[str, list[_CoreColumn]]]  # of each column
+    order: Int32Array | None  # as in `TableColumns`
+
 
 class ColumnFile:
     """The Parquet file of a table, which the core writes in one step or several, each with some of the columns."""
@@ -54,19 +65,27 @@ class ColumnFile:
         self._table = core.compiled.ParquetTable(str(path), template, rows, row_group)
         self._threads = _THREADS.get(name, 1)
 
-    def write(self, columns: TableColumns) -> None:
-        """Write the columns of their layout. `columns` are unchanged.
+    def convert(self, columns: TableColumns) -> Iterator[ConvertedColumns]:
+        """The columns of their layout as `write` takes them, some at a time. `columns` are unchanged."""
+        names = list(columns.layout)
+        for begin in range(0, len(names), _CONVERTED_AT_ONCE):
+            some = names[begin : begin + _CONVERTED_AT_ONCE]
+            yield ConvertedColumns([(name, self._convert_column(columns, name)) for name in some], columns.order)
+
+    @staticmethod
+    def _convert_column(columns: TableColumns, name: str) -> list[_CoreColumn]:
+        value = columns.capture if name == "capture" else columns.columns.get(name)
+        if columns.order is not None and isinstance(value, _LISTS):
+            value = value.select(columns.order)
+        return _convert_leaves(value, columns.layout[name])
+
+    def write(self, columns: ConvertedColumns) -> None:
+        """Write some of the columns.
 
         Raises:
             OSError: the file cannot be written.
         """
-        converted: list[tuple[str, list[_CoreColumn]]] = []
-        for column, kind in columns.layout.items():
-            value = columns.capture if column == "capture" else columns.columns.get(column)
-            if columns.order is not None and isinstance(value, _LISTS):
-                value = value.select(columns.order)
-            converted.append((column, _convert_leaves(value, kind)))
-        self._table.write(converted, columns.order, self._threads)
+        self._table.write(columns.leaves, columns.order, self._threads)
 
     def finish(self) -> None:
         """Complete the file, after all columns.
