@@ -165,7 +165,7 @@ def describe_missing_handshakes(result: "Analysis | AnalysedCaptures") -> str:
         causes += "Packets were truncated when they were captured: capture whole ones (tcpdump -s 0). "
     if any(capture.accounting["esp"] and not capture.accounting["ike"] for capture in result.captures):
         causes += "There is ESP, whose handshake may have been before the capture began. "
-    return f"no handshake found. {causes}If IKE uses another UDP port, name it with --port"
+    return f"no handshake found. {causes}If IKE uses another UDP or TCP port, name it with --port"
 
 
 def display_path(path: str) -> str:

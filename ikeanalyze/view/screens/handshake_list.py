@@ -163,7 +163,7 @@ class HandshakeListScreen(Screen[None]):
         elif isinstance(self._session, GrowingSession):
             about.update(Text("no handshake has ended yet"))
         else:
-            about.update(Text("no handshake found. If IKE uses another UDP port, name it with --port"))
+            about.update(Text("no handshake found. If IKE uses another UDP or TCP port, name it with --port"))
 
 
 def _describe_handshake(row: dict[str, Any]) -> Text:
