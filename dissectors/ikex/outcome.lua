@@ -218,12 +218,26 @@ local function is_continued(sa, all, is_open)
     return false
 end
 
+-- Whether the capture lacks an exchange in the middle of the set-up: the initiator numbers its requests one by one
+-- (RFC 7296, 2.2), and all that set up the IKE SA are its own.
+local function skips_id(sa, all)
+    local seen, count, lowest, highest = {}, 0, math.huge, -1
+    for _, exchange in ipairs(all) do
+        local id = exchange.pair.message_id
+        if sa.version == 2 and exchange.sets_up and not seen[id] then
+            seen[id], count = true, count + 1
+            lowest, highest = math.min(lowest, id), math.max(highest, id)
+        end
+    end
+    return count > 0 and highest - lowest >= count
+end
+
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
 -- from the last message of the set-up to the end of the capture; `continued`: see `is_continued`; `asked_again`:
 -- IKEv1's responder repeated the message that the initiator had to answer. `is_open`: decrypted payloads show that
 -- IKE_AUTH had not ended.
 local function collect_evidence(sa, all, last_time, is_open)
-    local evidence = { continued = is_continued(sa, all, is_open) }
+    local evidence = { continued = is_continued(sa, all, is_open), has_gap = skips_id(sa, all) }
     local last, first_set_up
     local from_initiator, from_responder
     for _, exchange in ipairs(all) do

@@ -63,12 +63,13 @@ pub fn collect_evidence(exchanges: &Exchanges, undone: &[bool]) -> Option<Eviden
         finished: vec![false; count],
         asked_again: vec![false; count],
     };
-    let mut begin = 0;
+    let (mut begin, mut ids) = (0, Vec::new());
     for own in exchanges.handshake.chunk_by(|first, second| first == second) {
         let handshake = usize::try_from(own[0]).ok().filter(|&handshake| handshake < count)?;
         let rows = begin..begin + own.len();
         begin += own.len();
-        evidence.add(exchanges, rows, handshake, undone[handshake]);
+        evidence.add(exchanges, rows.clone(), handshake, undone[handshake]);
+        evidence.hole[handshake] |= skips_id(exchanges, rows, &mut ids);
     }
     Some(evidence)
 }
@@ -165,6 +166,17 @@ impl Evidence {
         self.finished[handshake] = finished || continued;
         self.asked_again[handshake] = asked_again;
     }
+}
+
+/// Whether a handshake lacks an exchange in the middle of its set-up, by the message IDs (`_find_skipped_ids`); `ids` is
+/// memory to use.
+fn skips_id(exchanges: &Exchanges, rows: Rows, ids: &mut Vec<u32>) -> bool {
+    let by_initiator =
+        |&row: &usize| exchanges.protocol[row] == IKEV2 && exchanges.initiator_asked[row] && exchanges.set_up[row];
+    ids.clear();
+    ids.extend(rows.filter(by_initiator).map(|row| exchanges.message_id[row]));
+    ids.sort_unstable();
+    ids.windows(2).any(|pair| pair[1] - pair[0] > 1)
 }
 
 /// Whether a handshake has later exchanges, as only an IKE SA that was set up has them (`_find_continued`).

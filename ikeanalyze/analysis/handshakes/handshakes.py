@@ -479,12 +479,29 @@ def collect_exchange_evidence(
     finished[list(_find_open_conversations(pairs, np.flatnonzero(is_last & answered)))] = False
     return ExchangeEvidence(
         begun=begun,
-        hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked) | (continued & ~finished),
+        hole=any_of(unanswered & ~is_last)
+        | any_of(set_up & ~asked)
+        | (continued & ~finished)
+        | _find_skipped_ids(exchanges, count),
         last_unanswered=any_of(open_last),
         last_repeated=any_of(open_last & (exchanges.request_messages > 1)),
         finished=finished | continued,
         asked_again=any_of(pending & (exchanges.response_messages > 1)),
     )
+
+
+def _find_skipped_ids(exchanges: ExchangeColumns, count: int) -> BoolArray:
+    """Which handshakes lack an exchange in the middle of their set-up, by the message IDs. (handshakes,)
+
+    The initiator numbers its requests one by one (RFC 7296, section 2.2), and all that set up the IKE SA are its own.
+    Those of IKEv1 are random (RFC 2408, section 3.1).
+    """
+    rows = (exchanges.protocol == Protocol.IKEV2) & exchanges.initiator_asked & exchanges.set_up
+    numbers = np.sort(exchanges.handshake[rows].astype(np.int64) << 32 | exchanges.message_id[rows])
+    handshake = numbers >> 32
+    skipped = np.zeros(count, np.bool_)
+    skipped[handshake[1:][(handshake[1:] == handshake[:-1]) & (numbers[1:] - numbers[:-1] > 1)]] = True
+    return skipped
 
 
 def _find_continued(
