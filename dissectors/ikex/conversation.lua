@@ -83,8 +83,8 @@ function Conversation:of_hosts(sa)
     return list
 end
 
--- Whether the initiator sent a message of IKEv2: its flag, unless that contradicts the addresses of IKE_SA_INIT. Neither
--- a NAT nor MOBIKE turns these round, since they give a host another address than that of its peer.
+-- Whether the initiator sent a message of IKEv2: its flag, unless that contradicts the addresses of IKE_SA_INIT. No NAT
+-- and no MOBIKE turns these round, since they give a host another address than that of its peer.
 local function is_from_initiator(sa, parsed)
     local flag = parsed.head.from_initiator
     if not sa.first_initiator or parsed.init then
