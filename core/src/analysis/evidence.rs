@@ -28,6 +28,7 @@ pub struct Exchanges<'a> {
     pub protocol: &'a [u8],
     pub exchange_type: &'a [u8],
     pub message_id: &'a [u32],
+    pub start_ns: &'a [i64],
     pub attempt: &'a [i32],
     pub initiator_asked: &'a [bool],
     pub set_up: &'a [bool],
@@ -69,7 +70,7 @@ pub fn collect_evidence(exchanges: &Exchanges, undone: &[bool]) -> Option<Eviden
         let rows = begin..begin + own.len();
         begin += own.len();
         evidence.add(exchanges, rows.clone(), handshake, undone[handshake]);
-        evidence.hole[handshake] |= skips_id(exchanges, rows, &mut ids);
+        evidence.hole[handshake] |= has_wrong_ids(exchanges, rows, &mut ids);
     }
     Some(evidence)
 }
@@ -168,13 +169,21 @@ impl Evidence {
     }
 }
 
-/// Whether a handshake lacks an exchange in the middle of its set-up, by the message IDs (`_find_skipped_ids`); `ids` is
-/// memory to use.
-fn skips_id(exchanges: &Exchanges, rows: Rows, ids: &mut Vec<u32>) -> bool {
+/// Whether the message IDs of a set-up skip one, which the capture lacks, or fall (`_find_skipped_ids`,
+/// `_find_disordered_ids`); `ids` is memory to use.
+fn has_wrong_ids(exchanges: &Exchanges, rows: Rows, ids: &mut Vec<u32>) -> bool {
     let by_initiator =
         |&row: &usize| exchanges.protocol[row] == IKEV2 && exchanges.initiator_asked[row] && exchanges.set_up[row];
     ids.clear();
-    ids.extend(rows.filter(by_initiator).map(|row| exchanges.message_id[row]));
+    let mut latest = i64::MAX;
+    for row in rows.filter(by_initiator) {
+        let (id, start_ns) = (exchanges.message_id[row], exchanges.start_ns[row]);
+        if ids.last().is_some_and(|&last| id < last) && start_ns > latest {
+            return true;
+        }
+        ids.push(id);
+        latest = start_ns;
+    }
     ids.sort_unstable();
     ids.windows(2).any(|pair| pair[1] - pair[0] > 1)
 }

@@ -247,7 +247,8 @@ def _find_revoked_refusals(state: AnalysisState) -> Int64Array:
     refuses = messages.next_payload[rows] == int(PayloadType.NOTIFY)
     accepted = np.zeros(len(exchanges), np.bool_)
     accepted[exchange[rows[~refuses]]] = True
-    return rows[refuses & accepted[exchange[rows]]]
+    refused: Int64Array = rows[refuses & accepted[exchange[rows]]]
+    return refused
 
 
 def end_in_order(state: AnalysisState) -> ExchangeEndings:
