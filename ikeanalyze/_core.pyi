@@ -320,6 +320,13 @@ def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int32Array, Bo
     several IKE SAs. (datagrams,), (groups,)
     """
 
+def find_contradicted_flags(datagrams: Datagrams, handshake: Int32Array, count: int) -> Int64Array:
+    """The rows of datagrams whose flag of the initiator contradicts the addresses (see `association`). (k,)
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of none of so many handshakes.
+    """
+
 def classify_slot(
     time_ns: Int64Array,
     fragment: UInt16Array,

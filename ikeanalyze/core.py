@@ -9,7 +9,7 @@ from typing import Final
 #: Set to 0, this environment variable leaves the core out.
 SWITCH: Final = "IKEANALYZE_CORE"
 #: Number of the interface, equal to that in core/src/lib.rs: a core of other sources is not used.
-INTERFACE: Final = 18
+INTERFACE: Final = 19
 
 __all__ = ["INTERFACE", "SWITCH", "compiled", "problem"]
 

@@ -167,6 +167,7 @@ fn set_ups(rng: &mut Rng, rows: usize) {
         protocol: &protocol,
         exchange_type: &exchange_type,
         message_id: &message_id,
+        start_ns: &request_ns,
         attempt: &attempt,
         initiator_asked: &asked,
         set_up: &set_up,

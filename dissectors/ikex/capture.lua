@@ -216,7 +216,7 @@ end
 -- Add an encrypted message of IKEv2 that the queue has recognised, with the index `n` in the queue and the position
 -- `at` in its bytes. Most messages are such, and this takes a fraction of the time of `process_record`, which does the
 -- same with any message. Returns false, and changes nothing, if that must do it: the message is of an unknown IKE SA,
--- belongs to IKE_SA_INIT, or has been captured before.
+-- belongs to IKE_SA_INIT, has a wrong flag, or has been captured before.
 function add_usual(self, n, at)
     local queue = self.queue
     local raw, digest = queue.raws[n], queue.tails[n]
@@ -241,6 +241,9 @@ function add_usual(self, n, at)
         ((l1 * 256 + l2) * 256 + l3) * 256 + l4, fragment, total, digest
     )
     local from_initiator, response = flags % 16 >= 8, flags % 64 >= 32
+    if Conversation.contradicts_flag(sa, sub(raw, USUAL_IP + 12, USUAL_IP + 19), from_initiator) then
+        return false
+    end
     if not self.duplicates:add_new(datagram, digest, response, raw, USUAL_IP + 12) then
         return false
     end

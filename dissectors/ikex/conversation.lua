@@ -11,6 +11,7 @@ Conversation.__index = Conversation
 
 local sub = string.sub
 local TIME, BYTES, TTL, TOTAL, SLOT = Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.TOTAL, Datagram.SLOT
+local PLAIN = Datagram.PLAIN
 local SENT_BY_INITIATOR, SENT_BY_RESPONDER = Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER
 local INFORMATIONAL_V1 = 5
 local NO_SPI = ("\0"):rep(8)
@@ -47,6 +48,10 @@ function Conversation:new_sa(parsed)
         last_time = 0, -- of its latest frame, us
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
+    -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
+    if parsed.init and head.major == 2 and head.from_initiator ~= head.response and sa.initiator ~= sa.responder then
+        sa.first_initiator, sa.first_responder = sa.initiator, sa.responder
+    end
     self.sas[sa.number] = sa
     self:add_to_path(sa)
     local list = self:of_hosts(sa)
@@ -78,13 +83,47 @@ function Conversation:of_hosts(sa)
     return list
 end
 
+-- Whether the initiator sent a message of IKEv2: its flag, unless that contradicts the addresses of IKE_SA_INIT. No NAT
+-- and no MOBIKE turns these round, since they give a host another address than that of its peer.
+local function is_from_initiator(sa, parsed)
+    local flag = parsed.head.from_initiator
+    if not sa.first_initiator or parsed.init then
+        return flag
+    elseif flag then
+        return not (parsed.source == sa.first_responder and parsed.destination == sa.first_initiator)
+    end
+    return parsed.source == sa.first_initiator and parsed.destination == sa.first_responder
+end
+
+-- The bytes of an IPv4 address, nil if it is another one.
+local function pack_ipv4(address)
+    local a, b, c, d = address:match("^(%d+)%.(%d+)%.(%d+)%.(%d+)$")
+    return a and string.char(a, b, c, d)
+end
+
+--- Whether the flag of the initiator contradicts the source and destination address, `addresses`, of a message in IPv4.
+function Conversation.contradicts_flag(sa, addresses, from_initiator)
+    if not sa.first_initiator then
+        return false
+    elseif sa.forth == nil then
+        local initiator, responder = pack_ipv4(sa.first_initiator), pack_ipv4(sa.first_responder)
+        sa.forth = initiator and responder and initiator .. responder or false
+        sa.back = initiator and responder and responder .. initiator or false
+    end
+    if from_initiator then
+        return addresses == sa.back
+    end
+    return addresses == sa.forth
+end
+
 -- Whether the initiator sent the message, whether the initiator sent the request of its exchange, and whether it is the
 -- response. IKEv1 has no flags for these: the sender of the first message is the initiator, the sender of the first
 -- message of an exchange is the requester, and informational messages have no responses.
 local function find_roles(sa, parsed)
     local head = parsed.head
     if head.major == 2 then
-        return head.from_initiator, head.from_initiator ~= head.response, head.response
+        local sender = is_from_initiator(sa, parsed)
+        return sender, sender ~= head.response, head.response
     end
     local sender
     if sa.initiator == sa.responder then
@@ -231,6 +270,13 @@ function Conversation:add(sa, datagram, parsed)
         parsed[sender and "source_port" or "destination_port"],
         parsed.several_frames and datagram.last_time or datagram[TIME]
     )
+    local expected = parsed.init and not head.response
+    if not parsed.init then
+        expected = sender
+    end
+    if head.major == 2 and head.from_initiator ~= expected then
+        datagram.wrong_flag, datagram[PLAIN], sa.has_wrong_flags = true, false, true
+    end
     if parsed.init then
         if head.major == 2 and not response then
             -- the last request counts: after a REDIRECT it has another gateway and may have another SPI

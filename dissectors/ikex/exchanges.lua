@@ -324,13 +324,28 @@ local function set_start(exchange)
     exchange.start = exchange.request_time or exchange.response_time
 end
 
+-- The responses that may have ended an exchange. Of IKE_SA_INIT, those that accept the request if there are any: after
+-- a refusal, which anyone can send, an initiator waits for another response (RFC 7296, 2.21.1).
+local function select_responses(exchange)
+    local responses = exchanges.encrypted_responses(exchange)
+    if #responses == 0 then
+        return exchange.responses
+    elseif #responses == 1 or exchange.pair.sa.version ~= 2 or not INITS[exchange.pair.exchange] then
+        return responses
+    end
+    local accepting = {}
+    for _, transmission in ipairs(responses) do
+        if transmission.datagrams[1].next ~= message.NOTIFY then
+            accepting[#accepting + 1] = transmission
+        end
+    end
+    return #accepting > 0 and accepting or responses
+end
+
 -- Find the response that ended an exchange, and the transmission that it answers, by the order of the transmissions;
 -- `following`: the time of the next request.
 local function match_responses(exchange, following)
-    local requests, responses = exchange.requests, exchanges.encrypted_responses(exchange)
-    if #responses == 0 then
-        responses = exchange.responses
-    end
+    local requests, responses = exchange.requests, select_responses(exchange)
     set_start(exchange)
     exchange.unreceived_for = 0
     local last_request, ending, latest, latest_end = -NEVER, nil, nil, -NEVER

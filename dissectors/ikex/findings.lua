@@ -192,7 +192,7 @@ function findings.is_unremarkable(capture, datagram)
         return false
     end
     local sa = slot.pair.sa
-    if sa.version ~= 2 then
+    if sa.version ~= 2 or sa.has_wrong_flags then
         return false
     elseif not capture.finished and not datagram[PLAIN] then
         return is_unremarkable_init(sa, slot, datagram)
@@ -219,6 +219,13 @@ local WRONG_KEY = {
         .. " or payloads",
 }
 
+local WRONG_INIT_FLAGS = "IKE_SA_INIT with both the Initiator and the Response flag, or neither (RFC 7296, 3.1)"
+-- By whether the initiator is the sender.
+local WRONG_FLAG = {
+    [true] = "The host that began the IKE SA sent this message without the Initiator flag (RFC 7296, 3.1)",
+    [false] = "The host that answered IKE_SA_INIT sent this message with the Initiator flag (RFC 7296, 3.1)",
+}
+
 --- The findings about a datagram, a list that is valid until the next call; `exchange`, `transmission`: from
 -- `exchanges.of_datagram`, nil if they are not known; see `View:find_exchange`.
 function findings.of_datagram(capture, datagram, exchange, transmission)
@@ -237,6 +244,11 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local plain = datagram[PLAIN]
     if not plain and datagram.incomplete then
         add(list, "missing_fragment", "IP fragments of the message are not in the capture")
+    end
+    -- INVALID_SPI about an ESP packet has the flag, whoever sends it (RFC 7296, 1.5)
+    local is_init = INITS[pair.exchange]
+    if not plain and datagram.wrong_flag and (is_init or not datagram.clear) then
+        add(list, "initiator_flag", is_init and WRONG_INIT_FLAGS or WRONG_FLAG[slot.from_initiator or false])
     end
     local informational_v1 = sa.version == 1 and pair.exchange == 5
     if exchange and not informational_v1 then

@@ -218,12 +218,32 @@ local function is_continued(sa, all, is_open)
     return false
 end
 
+-- Whether the message IDs of the set-up skip one, whose exchange the capture lacks, or fall, because the clock was set
+-- back: the initiator numbers its requests one by one (RFC 7296, 2.2), and all that set up the IKE SA are its own.
+local function has_wrong_ids(sa, all)
+    local seen, count, lowest, highest = {}, 0, math.huge, -1
+    local previous
+    for _, exchange in ipairs(all) do
+        local id = exchange.pair.message_id
+        if sa.version == 2 and exchange.sets_up then
+            if previous and id < previous.pair.message_id and exchange.start > previous.start then
+                return true
+            elseif not seen[id] then
+                seen[id], count = true, count + 1
+                lowest, highest = math.min(lowest, id), math.max(highest, id)
+            end
+            previous = exchange
+        end
+    end
+    return count > 0 and highest - lowest >= count
+end
+
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
 -- from the last message of the set-up to the end of the capture; `continued`: see `is_continued`; `asked_again`:
 -- IKEv1's responder repeated the message that the initiator had to answer. `is_open`: decrypted payloads show that
 -- IKE_AUTH had not ended.
 local function collect_evidence(sa, all, last_time, is_open)
-    local evidence = { continued = is_continued(sa, all, is_open) }
+    local evidence = { continued = is_continued(sa, all, is_open), has_gap = has_wrong_ids(sa, all) }
     local last, first_set_up
     local from_initiator, from_responder
     for _, exchange in ipairs(all) do
@@ -413,7 +433,8 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
     end
     local succeeded = result.outcome == "completed" or result.outcome == "established"
     local whole = evidence.begun and evidence.finished and not evidence.has_gap and proven ~= "open"
-    if first and succeeded and whole then
+    -- nothing takes no time: the packets have none of their own, or the clock is too coarse
+    if first and succeeded and whole and last_time - evidence.waited ~= first.request_time then
         result.setup = (last.answered and last.end_time or last.request_time) - first.request_time
         for _, exchange in ipairs(all) do
             result.uncertain = result.uncertain or (exchange.uncertain and exchange.sets_up) or false

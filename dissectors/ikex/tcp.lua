@@ -43,6 +43,16 @@ local function is_ike(tvb, offset)
         and tvb:range(offset, LENGTH):uint() == tvb:range(offset + LENGTH + MARKER + 24, 4):uint() + LENGTH + MARKER
 end
 
+-- Whether an IKE message may begin with a segment of too few bytes to be certain.
+local function may_be_ike(tvb)
+    local total = tvb:len()
+    if total >= CERTAIN or total ~= tvb:reported_len() then
+        return false
+    end
+    local marker = text(tvb, 0, total):sub(LENGTH + 1, LENGTH + MARKER)
+    return marker == ("\0"):rep(#marker) and (total < LENGTH or tvb:range(0, LENGTH):uint() >= CERTAIN)
+end
+
 local function begins_with_prefix(tvb, offset)
     return tvb:len() - offset >= #PREFIX and text(tvb, offset, #PREFIX) == PREFIX
 end
@@ -146,7 +156,10 @@ local function dissect(tvb, pinfo, tree)
     end
     local key = format_direction(pinfo)
     local offset = find_first_message(tvb, pinfo, key)
-    if not offset then
+    if not offset and pinfo.can_desegment > 0 and may_be_ike(tvb) then
+        request_bytes(pinfo, 0)
+        return total
+    elseif not offset then
         add_rest(tvb, tree, 0, expert_info.unknown, "the middle of a message")
         return total
     end

@@ -64,6 +64,7 @@ from ikeanalyze.analysis.messages.duplicates import (
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, reassemble_clear_messages
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
+from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
@@ -353,6 +354,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     if facts.partial:
         share_waiting_handshakes(state, endings, radius, facts)
     warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
+    warnings += warn_of_wrong_flags(state, facts)
     contents = None
     if _wants_contents(run):
         contents, findings = _summarise_contents(run, state, ids.result().handshake)

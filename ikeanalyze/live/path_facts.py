@@ -22,6 +22,7 @@ _OWN: Final = frozenset(
         SharedFact.RADIUS,
         SharedFact.WAITING,
         SharedFact.MISSING_FRAGMENTS,
+        SharedFact.WRONG_FLAGS,
         SharedFact.UNUSED_RTT,
         SharedFact.UNCERTAIN_TIMES,
         SharedFact.LAB_HANDSHAKES,

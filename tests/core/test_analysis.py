@@ -16,7 +16,7 @@ from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
-from ikeanalyze.analysis.messages.association import SaAssociation, group_by_spi
+from ikeanalyze.analysis.messages.association import SaAssociation, find_contradicted_flags, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates
 from ikeanalyze.analysis.messages.messages import group_messages
@@ -130,6 +130,22 @@ def test_groups_of_one_initiator_spi(seed):
     (label, ambiguous), (their_label, theirs) = group_by_spi(datagrams), without_core(group_by_spi, datagrams)
     assert label.tolist() == their_label.tolist()
     assert ambiguous.tolist() == theirs.tolist()
+
+
+@settings(max_examples=200)
+@given(seeds)
+def test_flags_that_contradict_the_addresses(seed):
+    rng = np.random.default_rng(seed)
+    datagrams = make_datagrams(rng, int(rng.integers(1, 40)), protocols=(Protocol.IKEV2,) * 5 + (Protocol.IKEV1,))
+    handshake, count = rng.integers(0, 4, len(datagrams), np.int32), 4
+    ours = find_contradicted_flags(datagrams, handshake, count)
+    theirs = without_core(find_contradicted_flags, datagrams, handshake, count)
+    assert (ours.tolist(), ours.dtype) == (theirs.tolist(), theirs.dtype)
+
+
+def test_some_generated_flags_contradict_the_addresses():
+    rng = np.random.default_rng(0)
+    assert len(find_contradicted_flags(make_datagrams(rng, 500), rng.integers(0, 40, 500, np.int32), 40))
 
 
 @settings(max_examples=300)
@@ -264,6 +280,8 @@ def test_wrong_columns_are_python_errors():
         summarise_datagrams(datagrams, association)
     with pytest.raises(ValueError, match="no handshake"):
         association.find_first_rows()
+    with pytest.raises(ValueError, match="no handshake"):
+        find_contradicted_flags(datagrams, association.handshake, 1)
     with pytest.raises(ValueError, match="length"):
         group_messages(replace(datagrams, digest=datagrams.digest[:2].copy()), replace(association, count=1))
     with pytest.raises(TypeError):

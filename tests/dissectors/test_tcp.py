@@ -114,6 +114,21 @@ def test_a_stream_in_segments_of_any_size_has_the_same_messages(tshark):
         assert by_stream == ["IKETCP", f"{len(REQUEST)},{len(REQUEST)}", "0x8feeea65", "ff", "", "", ""]
 
 
+def test_the_first_message_of_the_responder_may_begin_with_a_segment_of_any_size(tshark):
+    """No prefix precedes it, so its header shows where it begins (RFC 9329, section 3)."""
+    stream, sizes = framed(RESPONSE) + framed_esp(ESP), (1, 2, 3, 6, 7, 10, 33, 34)
+    capture = in_streams([[stream[:size], stream[size:]] for size in sizes], backwards=True).pcap()
+    shown = read(tshark, capture, "tcp.dstport", "isakmp.length", "esp.spi", only="isakmp || esp")
+    assert shown == [[str(40000 + number), str(len(RESPONSE)), "0x8feeea65"] for number in range(len(sizes))]
+
+
+def test_short_segments_before_a_message_that_began_before_the_capture_hide_nothing(tshark):
+    rest = framed(RESPONSE)[-40:]
+    capture = in_streams([[rest[:size], framed(REQUEST)] for size in (1, 2, 5, 12)], opened=False).pcap()
+    shown = read(tshark, capture, "tcp.srcport", "isakmp.length", only="isakmp")
+    assert shown == [[str(40000 + number), str(len(REQUEST))] for number in range(4)]
+
+
 def test_several_messages_in_a_segment_share_the_info_column(tshark):
     capture = send([PREFIX + framed(REQUEST) + framed_esp(ESP)]).pcap()
     done = tshark.run("-n", capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})

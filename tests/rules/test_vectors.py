@@ -124,7 +124,9 @@ def test_the_plugin_has_the_transmissions_and_times(tshark, tmp_path):
             case
         )
         times = sorted({float(time) for _, time in own if time})
-        assert times == pytest.approx(sorted({exchange.rtt for exchange in case.exchanges if exchange.rtt})), case
+        assert times == pytest.approx(
+            sorted({exchange.rtt for exchange in case.exchanges if exchange.rtt is not None})
+        ), case
     assert not list(rows)
 
 

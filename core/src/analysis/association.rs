@@ -2,9 +2,11 @@
 
 use super::grouping::Numbering;
 
-/// `Protocol.IKEV1` of ikeanalyze/capture/decode/classify.py.
+/// `Protocol` of ikeanalyze/capture/decode/classify.py.
+const IKEV2: u8 = 0;
 const IKEV1: u8 = 1;
-/// RFC 7296, 3.1: the response flag, and the exchange types of the first messages.
+/// RFC 7296, 3.1: the flags, and the exchange types of the first messages.
+const INITIATOR: u8 = 0x08;
 const RESPONSE: u8 = 0x20;
 const IKE_SA_INIT: u8 = 34;
 const IKE_SESSION_RESUME: u8 = 38;
@@ -93,4 +95,41 @@ impl Group {
         }
         fits
     }
+}
+
+/// The rows of datagrams whose flag of the initiator contradicts the addresses (`find_contradicted_flags` of
+/// association.py, which explains it). None: a datagram is of none of `count` handshakes.
+pub fn find_contradicted_flags(handshake: &[i32], datagrams: &Datagrams, count: usize) -> Option<Vec<i64>> {
+    let mut begun = vec![false; count];
+    // addresses of the initiator and the responder; equal ones tell nothing
+    let mut ends = vec![(0, 0); count];
+    let mut rows = Vec::new();
+    for (row, &handshake) in handshake.iter().enumerate() {
+        let handshake = usize::try_from(handshake).ok().filter(|&handshake| handshake < count)?;
+        let (source, destination) = (datagrams.source[row], datagrams.destination[row]);
+        let is_init = matches!(datagrams.exchange_type[row], IKE_SA_INIT | IKE_SESSION_RESUME);
+        let is_flagged = datagrams.flags[row] & INITIATOR != 0;
+        if datagrams.protocol[row] != IKEV2 {
+            begun[handshake] = true;
+        } else if !begun[handshake] {
+            begun[handshake] = true;
+            if is_init && is_flagged == (datagrams.flags[row] & RESPONSE == 0) {
+                ends[handshake] = if is_flagged {
+                    (source, destination)
+                } else {
+                    (destination, source)
+                };
+            }
+        } else if !is_init && source != destination {
+            let contradiction = if is_flagged {
+                (destination, source)
+            } else {
+                (source, destination)
+            };
+            if ends[handshake] == contradiction {
+                rows.push(row as i64);
+            }
+        }
+    }
+    Some(rows)
 }

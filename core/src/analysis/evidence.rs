@@ -28,6 +28,7 @@ pub struct Exchanges<'a> {
     pub protocol: &'a [u8],
     pub exchange_type: &'a [u8],
     pub message_id: &'a [u32],
+    pub start_ns: &'a [i64],
     pub attempt: &'a [i32],
     pub initiator_asked: &'a [bool],
     pub set_up: &'a [bool],
@@ -63,12 +64,13 @@ pub fn collect_evidence(exchanges: &Exchanges, undone: &[bool]) -> Option<Eviden
         finished: vec![false; count],
         asked_again: vec![false; count],
     };
-    let mut begin = 0;
+    let (mut begin, mut ids) = (0, Vec::new());
     for own in exchanges.handshake.chunk_by(|first, second| first == second) {
         let handshake = usize::try_from(own[0]).ok().filter(|&handshake| handshake < count)?;
         let rows = begin..begin + own.len();
         begin += own.len();
-        evidence.add(exchanges, rows, handshake, undone[handshake]);
+        evidence.add(exchanges, rows.clone(), handshake, undone[handshake]);
+        evidence.hole[handshake] |= has_wrong_ids(exchanges, rows, &mut ids);
     }
     Some(evidence)
 }
@@ -165,6 +167,25 @@ impl Evidence {
         self.finished[handshake] = finished || continued;
         self.asked_again[handshake] = asked_again;
     }
+}
+
+/// Whether the message IDs of a set-up skip one, which the capture lacks, or fall (`_find_skipped_ids`,
+/// `_find_disordered_ids`); `ids` is memory to use.
+fn has_wrong_ids(exchanges: &Exchanges, rows: Rows, ids: &mut Vec<u32>) -> bool {
+    let by_initiator =
+        |&row: &usize| exchanges.protocol[row] == IKEV2 && exchanges.initiator_asked[row] && exchanges.set_up[row];
+    ids.clear();
+    let mut latest = i64::MAX;
+    for row in rows.filter(by_initiator) {
+        let (id, start_ns) = (exchanges.message_id[row], exchanges.start_ns[row]);
+        if ids.last().is_some_and(|&last| id < last) && start_ns > latest {
+            return true;
+        }
+        ids.push(id);
+        latest = start_ns;
+    }
+    ids.sort_unstable();
+    ids.windows(2).any(|pair| pair[1] - pair[0] > 1)
 }
 
 /// Whether a handshake has later exchanges, as only an IKE SA that was set up has them (`_find_continued`).

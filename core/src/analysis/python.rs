@@ -27,6 +27,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
     module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
     module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(find_contradicted_flags, module)?)?;
     module.add_function(wrap_pyfunction!(find_first_rows, module)?)?;
     module.add_function(wrap_pyfunction!(infer_capture_sides, module)?)?;
     module.add_function(wrap_pyfunction!(find_responders_on_port, module)?)?;
@@ -117,6 +118,72 @@ impl<'py> Columns<'_, 'py> {
     }
 }
 
+/// The columns of the datagrams that the association uses.
+struct AssociationColumns<'py> {
+    spi_i: PyReadonlyArray1<'py, u64>,
+    spi_r: PyReadonlyArray1<'py, u64>,
+    protocol: PyReadonlyArray1<'py, u8>,
+    exchange_type: PyReadonlyArray1<'py, u8>,
+    flags: PyReadonlyArray1<'py, u8>,
+    digest: PyReadonlyArray1<'py, u64>,
+    first_ns: PyReadonlyArray1<'py, i64>,
+    source: PyReadonlyArray1<'py, u64>,
+    source_port: PyReadonlyArray1<'py, u16>,
+    destination: PyReadonlyArray1<'py, u64>,
+    destination_port: PyReadonlyArray1<'py, u16>,
+}
+
+impl<'py> AssociationColumns<'py> {
+    fn read(datagrams: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let columns = Columns(datagrams);
+        Ok(Self {
+            spi_i: columns.get("spi_i")?,
+            spi_r: columns.get("spi_r")?,
+            protocol: columns.get("protocol")?,
+            exchange_type: columns.get("exchange_type")?,
+            flags: columns.get("flags")?,
+            digest: columns.get("digest")?,
+            first_ns: columns.get("first_ns")?,
+            source: columns.get("source")?,
+            source_port: columns.get("source_port")?,
+            destination: columns.get("destination")?,
+            destination_port: columns.get("destination_port")?,
+        })
+    }
+
+    /// The columns, which have so many rows.
+    fn check(&self, rows: usize) -> PyResult<association::Datagrams<'_>> {
+        let datagrams = association::Datagrams {
+            spi_i: self.spi_i.as_slice()?,
+            spi_r: self.spi_r.as_slice()?,
+            protocol: self.protocol.as_slice()?,
+            exchange_type: self.exchange_type.as_slice()?,
+            flags: self.flags.as_slice()?,
+            digest: self.digest.as_slice()?,
+            first_ns: self.first_ns.as_slice()?,
+            source: self.source.as_slice()?,
+            source_port: self.source_port.as_slice()?,
+            destination: self.destination.as_slice()?,
+            destination_port: self.destination_port.as_slice()?,
+        };
+        let lengths = [
+            datagrams.spi_i.len(),
+            datagrams.spi_r.len(),
+            datagrams.protocol.len(),
+            datagrams.exchange_type.len(),
+            datagrams.flags.len(),
+            datagrams.digest.len(),
+            datagrams.first_ns.len(),
+            datagrams.source.len(),
+            datagrams.source_port.len(),
+            datagrams.destination.len(),
+            datagrams.destination_port.len(),
+        ];
+        check_lengths(rows, &lengths)?;
+        Ok(datagrams)
+    }
+}
+
 /// Group datagrams by `key`: the group of each, in order of the first datagrams, and whether each group is ambiguous.
 #[pyfunction]
 fn group_by_spi<'py>(
@@ -124,46 +191,24 @@ fn group_by_spi<'py>(
     key: PyReadonlyArray1<'py, u64>,
     datagrams: &Bound<'py, PyAny>,
 ) -> PyResult<(Array<'py, i32>, Array<'py, bool>)> {
-    let columns = Columns(datagrams);
-    let (spi_i, spi_r) = (columns.get("spi_i")?, columns.get("spi_r")?);
-    let (protocol, exchange_type, flags) = (
-        columns.get("protocol")?,
-        columns.get("exchange_type")?,
-        columns.get("flags")?,
-    );
-    let (digest, first_ns) = (columns.get("digest")?, columns.get("first_ns")?);
-    let (source, source_port) = (columns.get("source")?, columns.get("source_port")?);
-    let (destination, destination_port) = (columns.get("destination")?, columns.get("destination_port")?);
-    let datagrams = association::Datagrams {
-        spi_i: spi_i.as_slice()?,
-        spi_r: spi_r.as_slice()?,
-        protocol: protocol.as_slice()?,
-        exchange_type: exchange_type.as_slice()?,
-        flags: flags.as_slice()?,
-        digest: digest.as_slice()?,
-        first_ns: first_ns.as_slice()?,
-        source: source.as_slice()?,
-        source_port: source_port.as_slice()?,
-        destination: destination.as_slice()?,
-        destination_port: destination_port.as_slice()?,
-    };
-    let key = key.as_slice()?;
-    let lengths = [
-        datagrams.spi_i.len(),
-        datagrams.spi_r.len(),
-        datagrams.protocol.len(),
-        datagrams.exchange_type.len(),
-        datagrams.flags.len(),
-        datagrams.digest.len(),
-        datagrams.first_ns.len(),
-        datagrams.source.len(),
-        datagrams.source_port.len(),
-        datagrams.destination.len(),
-        datagrams.destination_port.len(),
-    ];
-    check_lengths(key.len(), &lengths)?;
+    let (key, columns) = (key.as_slice()?, AssociationColumns::read(datagrams)?);
+    let datagrams = columns.check(key.len())?;
     let (labels, ambiguous) = py.detach(|| association::group_by_spi(key, &datagrams));
     Ok((array(py, labels), array(py, ambiguous)))
+}
+
+/// The rows of datagrams whose flag of the initiator contradicts the addresses.
+#[pyfunction]
+fn find_contradicted_flags<'py>(
+    py: Python<'py>,
+    datagrams: &Bound<'py, PyAny>,
+    handshake: PyReadonlyArray1<'py, i32>,
+    count: usize,
+) -> PyResult<Array<'py, i64>> {
+    let (handshake, columns) = (handshake.as_slice()?, AssociationColumns::read(datagrams)?);
+    let datagrams = columns.check(handshake.len())?;
+    let rows = py.detach(|| association::find_contradicted_flags(handshake, &datagrams, count));
+    Ok(array(py, rows.ok_or_else(of_no_handshake)?))
 }
 
 /// Body, transmission and first copy of each datagram of one slot.

@@ -42,7 +42,9 @@ IKEv1. The responder has a retransmission timer of its own: it repeats its last 
 it did so before the initiator continued, its last transmission ended the exchange.
 
 A response of which the capture never has all fragments ends no measurement: the time to it is unknown. Nor does one
-without encryption, which the other side has to ignore (see `unprotected`); an encrypted one counts instead.
+without encryption, which the other side has to ignore (see `unprotected`); an encrypted one counts instead. After a
+refusal of IKE_SA_INIT, which anyone can send, an initiator waits a while (RFC 7296, section 2.21.1): a response that
+accepts the same request counts instead.
 
 RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` first finds the
 response that ended each exchange; then RADIUS is assigned; then `match_responses` finds the transmission that was
@@ -74,6 +76,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, PayloadType
 
 #: A shorter time, in round trips, contains no round trip, even with jitter.
 _TOO_SHORT: Final = 0.75
@@ -232,6 +235,22 @@ def _latest_requests(
     return latest
 
 
+def _find_revoked_refusals(state: AnalysisState) -> Int64Array:
+    """The rows of responses that refuse an IKE_SA_INIT request which another response accepts (RFC 7296, 2.21.1)."""
+    exchanges, messages, exchange = state.exchanges, state.messages, state.exchange_of_message
+    several = (exchanges.response_messages > 1) & (exchanges.protocol == Protocol.IKEV2)
+    several &= np.isin(exchanges.exchange_type, INIT_EXCHANGES)
+    if not several.any():
+        return np.zeros(0, np.int64)
+    rows = np.flatnonzero(several[exchange] & messages.response)
+    # those that accept begin with SA, or with a nonce (IKE_SESSION_RESUME)
+    refuses = messages.next_payload[rows] == int(PayloadType.NOTIFY)
+    accepted = np.zeros(len(exchanges), np.bool_)
+    accepted[exchange[rows[~refuses]]] = True
+    refused: Int64Array = rows[refuses & accepted[exchange[rows]]]
+    return refused
+
+
 def end_in_order(state: AnalysisState) -> ExchangeEndings:
     """Find the ending of each exchange by the order of its transmissions."""
     exchanges, messages = state.exchanges, state.messages
@@ -241,7 +260,8 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
         return ExchangeEndings(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
     ignored = state.in_clear[messages.response[state.in_clear]]
     ignored = ignored[~state.unprotected[exchange[ignored]]]
-    if len(ignored):  # an encrypted response counts instead
+    ignored = np.concatenate([ignored, _find_revoked_refusals(state)])
+    if len(ignored):  # another response counts instead
         rows = np.delete(np.arange(len(messages)), ignored)
         messages, exchange = messages.select(rows), exchange[rows]
     if core.compiled is not None:

@@ -147,7 +147,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     one_sided = state.summary.one_sided
     evidence = _collect_evidence(sources, head, reason, one_sided)
     outcome = decide_outcome(evidence)
-    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome)
+    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome, datagrams.first_ns[head])
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
     spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
@@ -196,12 +196,18 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
 
 
 def _compute_breakdown(
-    sources: HandshakeSources, endpoints: HandshakeEndpoints, evidence: Evidence, outcome: UInt8Array
+    sources: HandshakeSources,
+    endpoints: HandshakeEndpoints,
+    evidence: Evidence,
+    outcome: UInt8Array,
+    start_ns: Int64Array,
 ) -> TimeBreakdown:
     """The set-up times of the handshakes that the capture has from beginning to end."""
     complete = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
     # a capture may lack messages of a handshake whose other messages prove success
     complete &= evidence.begun & ~evidence.hole & evidence.finished
+    # nothing takes no time: the packets have none of their own, or the clock is too coarse
+    complete &= find_last_times(sources.state) != start_ns
     hosts = endpoints.initiator, endpoints.responder
     return compute_time_breakdown(
         sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path, sources.facts
@@ -479,12 +485,44 @@ def collect_exchange_evidence(
     finished[list(_find_open_conversations(pairs, np.flatnonzero(is_last & answered)))] = False
     return ExchangeEvidence(
         begun=begun,
-        hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked) | (continued & ~finished),
+        hole=any_of(unanswered & ~is_last)
+        | any_of(set_up & ~asked)
+        | (continued & ~finished)
+        | _find_skipped_ids(exchanges, count)
+        | _find_disordered_ids(exchanges, count),
         last_unanswered=any_of(open_last),
         last_repeated=any_of(open_last & (exchanges.request_messages > 1)),
         finished=finished | continued,
         asked_again=any_of(pending & (exchanges.response_messages > 1)),
     )
+
+
+def _find_skipped_ids(exchanges: ExchangeColumns, count: int) -> BoolArray:
+    """Which handshakes lack an exchange in the middle of their set-up, by the message IDs. (handshakes,)
+
+    The initiator numbers its requests one by one (RFC 7296, section 2.2), and all that set up the IKE SA are its own.
+    Those of IKEv1 are random (RFC 2408, section 3.1).
+    """
+    rows = (exchanges.protocol == Protocol.IKEV2) & exchanges.initiator_asked & exchanges.set_up
+    numbers = np.sort(exchanges.handshake[rows].astype(np.int64) << 32 | exchanges.message_id[rows])
+    handshake = numbers >> 32
+    skipped = np.zeros(count, np.bool_)
+    skipped[handshake[1:][(handshake[1:] == handshake[:-1]) & (numbers[1:] - numbers[:-1] > 1)]] = True
+    return skipped
+
+
+def _find_disordered_ids(exchanges: ExchangeColumns, count: int) -> BoolArray:
+    """Which handshakes have a request of the set-up with a message ID below that of an earlier one. (handshakes,)
+
+    An initiator sends none before the response to the one before (RFC 7296, section 2.3). So the clock was set back, or
+    the capture lacks the first transmission.
+    """
+    rows = np.flatnonzero((exchanges.protocol == Protocol.IKEV2) & exchanges.initiator_asked & exchanges.set_up)
+    handshake, numbers, start = exchanges.handshake[rows], exchanges.message_id[rows], exchanges.start_ns[rows]
+    disordered = np.zeros(count, np.bool_)
+    falls = (handshake[1:] == handshake[:-1]) & (numbers[1:] < numbers[:-1]) & (start[1:] > start[:-1])
+    disordered[handshake[1:][falls]] = True
+    return disordered
 
 
 def _find_continued(

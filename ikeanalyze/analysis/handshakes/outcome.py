@@ -8,7 +8,8 @@ Decrypted payloads that prove failure or success (see `authenticated_outcome`) c
    or an AAA server that answered no request until the responder ended the handshake.
 2. cut: the capture does not have the handshake's first request, or it has only the messages of one side. A message
    that is missing between others does not make a handshake cut: the capture lost it, but the next request shows that
-   the response had arrived, so the other rules apply as if the message were there. Only the times stay unknown.
+   the response had arrived, so the other rules apply as if the message were there. Only the times stay unknown, also
+   if a whole exchange is missing, as the message IDs show.
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once,
    or the capture went on for longer than the slowest first retransmission timer of common stacks (strongSwan's 4 s). A
    response does not count if the initiator cannot have received it: the request was sent again more than 4 s after it,
@@ -60,7 +61,7 @@ class Evidence(Struct):
     refused: BoolArray  # an error notify, Access-Reject, or an AAA server that never answered
     begun: BoolArray  # the first request is in the capture
     one_sided: BoolArray  # only one side's messages are in the capture
-    hole: BoolArray  # a message between others is missing; not used by the rules, but the times are unknown
+    hole: BoolArray  # a message or an exchange between others is missing; no rule uses it, but the times are unknown
     last_unanswered: BoolArray
     last_repeated: BoolArray  # the last request was sent more than once
     finished: BoolArray  # nothing had to follow the last response

@@ -202,8 +202,13 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
 
 
 def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> BoolArray:
-    """Whether the initiator sent each datagram: a flag in IKEv2; in IKEv1 the initiator sends the first message."""
+    """Whether the initiator sent each datagram: a flag in IKEv2; in IKEv1 the initiator sends the first message.
+
+    The flag does not count if it contradicts the addresses of IKE_SA_INIT (`find_contradicted_flags`).
+    """
     result = datagrams.from_initiator.copy()
+    contradicted = find_contradicted_flags(datagrams, handshake, count)
+    result[contradicted] = ~result[contradicted]
     ikev1_rows = np.flatnonzero(datagrams.is_ikev1)
     if len(ikev1_rows):
         first = np.full(count, -1, np.int64)
@@ -215,6 +220,32 @@ def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> Bo
         same_port = datagrams.source_port[ikev1_rows] == datagrams.source_port[head]
         result[ikev1_rows] = np.where(both_ends_alike, same_port, same_host)
     return result
+
+
+def find_contradicted_flags(datagrams: Datagrams, handshake: Int32Array, count: int) -> Int64Array:
+    """The rows of datagrams of IKEv2 whose Initiator flag contradicts the addresses (RFC 7296, section 3.1).
+
+    An IKE SA that begins with IKE_SA_INIT has an initiator and a responder with two addresses. A later message from the
+    one address to the other is the initiator's, and the way back the responder's: neither a NAT nor MOBIKE turns that
+    round, since they give a host another address than that of its peer. Messages with other addresses are left to the
+    flag.
+    """
+    if core.compiled is not None:
+        return core.compiled.find_contradicted_flags(datagrams, handshake, count)
+    is_flagged, init = datagrams.from_initiator, is_ikev2_init(datagrams)
+    ikev2 = datagrams.protocol == Protocol.IKEV2
+    head = np.zeros(count, np.int64)
+    head[handshake[::-1]] = np.arange(len(handshake))[::-1]
+    # otherwise the flags of IKE_SA_INIT contradict one another
+    begins = ikev2[head] & init[head] & (is_flagged[head] != datagrams.is_response[head])
+    sender, receiver = datagrams.source[head], datagrams.destination[head]
+    initiator = np.where(is_flagged[head], sender, receiver)
+    responder = np.where(is_flagged[head], receiver, sender)
+    rows = np.flatnonzero(ikev2 & ~init & (begins & (initiator != responder))[handshake])
+    source, destination, own = datagrams.source[rows], datagrams.destination[rows], handshake[rows]
+    forth = (source == initiator[own]) & (destination == responder[own])
+    back = (source == responder[own]) & (destination == initiator[own])
+    return rows[np.where(is_flagged[rows], back, forth)]
 
 
 class _IkeSaCandidate(Struct):

@@ -180,11 +180,11 @@ def _count_bytes_of_later_copies(
 def _find_roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
     """Whose exchange each datagram belongs to (True: the initiator's), and whether it is the response in it.
 
-    IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational
-    messages are never answered (RFC 2408, 4.8).
+    IKEv2 has flags, of which that of the initiator may be wrong (see `association`). IKEv1 has none: there, who speaks
+    first in an exchange asks, and the other answers; informational messages are never answered (RFC 2408, 4.8).
     """
     response = datagrams.is_response.copy()
-    asked = datagrams.from_initiator ^ response
+    asked = association.from_initiator ^ response
     ikev1_rows = np.flatnonzero(datagrams.is_ikev1)
     if len(ikev1_rows):
         sender = association.from_initiator[ikev1_rows]

@@ -24,6 +24,7 @@ FINAL_FACTS: Final = frozenset(
     {
         SharedFact.DOUBLED,
         SharedFact.MISSING_FRAGMENTS,
+        SharedFact.WRONG_FLAGS,
         SharedFact.CREATED_SAS,
         SharedFact.PATH_INTERVALS,
         SharedFact.UNUSED_RTT,
@@ -90,6 +91,7 @@ _REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] 
     SharedFact.ROUND_TRIPS: _keep_shortest_gaps,
     SharedFact.LONG_PATHS: _add_paths,
     SharedFact.MISSING_FRAGMENTS: _keep_all,
+    SharedFact.WRONG_FLAGS: _keep_all,
     SharedFact.CREATED_SAS: lambda rows: rows.group_by(_HOSTS).agg(pl.col("ns").min()),
     SharedFact.PATH_INTERVALS: _keep_shortest_intervals,
     SharedFact.UNUSED_RTT: _sum_all,

@@ -173,11 +173,13 @@ fn collect_evidence<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     read!(exchange_columns, handshake: i32, protocol: u8, exchange_type: u8, message_id: u32, attempt: i32);
     read!(exchange_columns, initiator_asked: bool, set_up: bool, request_messages: u32, response_messages: u32);
+    read!(exchange_columns, start_ns: i64);
     let exchanges = evidence::Exchanges {
         handshake: handshake.as_slice()?,
         protocol: protocol.as_slice()?,
         exchange_type: exchange_type.as_slice()?,
         message_id: message_id.as_slice()?,
+        start_ns: start_ns.as_slice()?,
         attempt: attempt.as_slice()?,
         initiator_asked: initiator_asked.as_slice()?,
         set_up: set_up.as_slice()?,
@@ -191,6 +193,7 @@ fn collect_evidence<'py>(
         protocol.len(),
         exchange_type.len(),
         message_id.len(),
+        start_ns.len(),
         attempt.len(),
         initiator_asked.len(),
         set_up.len(),

@@ -1,0 +1,73 @@
+"""Warn of messages of IKEv2 whose flags contradict who began the IKE SA (RFC 7296, section 3.1).
+
+To leave out the Initiator flag after IKE_SA_INIT is a common error of implementations: the other side takes such a
+message for one of the responder, and does not answer it.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.messages.association import is_ikev2_init
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, sort_distinct
+from ikeanalyze.capture.decode.classify import Protocol
+
+
+class _Contradiction(IntEnum):
+    LACKS_INITIATOR = 0
+    HAS_INITIATOR = 1
+    INIT = 2  # both flags, or neither
+
+
+#: About one message, and about several.
+_TEXTS: Final = {
+    _Contradiction.LACKS_INITIATOR: (
+        "a message of the host that began the IKE SA lacks the Initiator flag: counted as the initiator's",
+        "{} messages of hosts that began the IKE SA lack the Initiator flag: counted as the initiator's",
+    ),
+    _Contradiction.HAS_INITIATOR: (
+        "a message of the host that answered IKE_SA_INIT has the Initiator flag: counted as the responder's",
+        "{} messages of hosts that answered IKE_SA_INIT have the Initiator flag: counted as the responder's",
+    ),
+    _Contradiction.INIT: (
+        "an IKE_SA_INIT message has both the Initiator and the Response flag, or neither: counted by the latter",
+        "{} IKE_SA_INIT messages have both the Initiator and the Response flag, or neither: counted by the latter",
+    ),
+}
+
+
+def warn_of_wrong_flags(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, tuple[int | None, str]]]:
+    """Return a warning for each capture and each kind of contradiction: the first packet, and a text."""
+    rows, kinds = _find_contradictions(state)
+    captures = state.capture[state.association.handshake[rows]]
+    frames = state.datagrams.number[rows].astype(np.int64)
+    shared = facts.share(SharedFact.WRONG_FLAGS, lambda: {"frame": frames, "kind": kinds})
+    if shared is not None:
+        frames, kinds = shared["frame"], shared["kind"]
+        captures = np.zeros(len(frames), np.int64)
+    warnings: list[tuple[int, tuple[int | None, str]]] = []
+    for number in sort_distinct(captures).tolist():
+        for kind, (one, several) in _TEXTS.items():
+            own = frames[(captures == number) & (kinds == kind)]
+            if len(own):
+                text = several.format(len(own)) if len(own) > 1 else one
+                warnings.append((number, (int(own.min()), f"{text} (RFC 7296, section 3.1)")))
+    return warnings
+
+
+def _find_contradictions(state: AnalysisState) -> tuple[Int64Array, UInt8Array]:
+    """The rows of the datagrams, and the `_Contradiction` of each."""
+    datagrams = state.datagrams
+    is_flagged, ikev2 = datagrams.from_initiator, datagrams.protocol == Protocol.IKEV2
+    of_init = ikev2 & (is_flagged == datagrams.is_response)
+    if of_init.any():
+        of_init &= is_ikev2_init(datagrams)
+    others = ikev2 & (is_flagged != state.association.from_initiator)
+    rows = np.flatnonzero(of_init | others)
+    # INVALID_SPI about an ESP packet has the flag, whoever sends it (RFC 7296, section 1.5)
+    rows = rows[~np.isin(state.message_of_datagram[rows], state.in_clear)] if len(rows) else rows
+    kinds = np.where(of_init[rows], np.uint8(_Contradiction.INIT), is_flagged[rows].astype(np.uint8))
+    return rows, kinds
