@@ -112,7 +112,7 @@ end
 -- The proposal that the responder accepted first in the capture.
 function providers.accepted(facts)
     local text = responders.find_accepted(facts.capture, facts.sa.responder)
-    return text and string.format(" From another initiator, it accepted %s.", text) or ""
+    return text and string.format(" In another handshake, it accepted %s.", text) or ""
 end
 
 function providers.initiator_behind_nat(facts)

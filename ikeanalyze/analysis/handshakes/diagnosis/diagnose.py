@@ -152,7 +152,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "rejection": _get_rejection,
     "behind_responder": lambda s: _behind(s, "responder"),
     "behind_initiator": lambda s: _behind(s, "initiator"),
-    "accepted": lambda s: _enclose(" From another initiator, it accepted {}.", s.accepted),
+    "accepted": lambda s: _enclose(" In another handshake, it accepted {}.", s.accepted),
     "wants_method": lambda s: _enclose(" ({})", s.wanted_method),
     "later_idle_s": _round_idle_seconds,
     "path_rtt_ms": _in_units("path_rtt_ns", 1e6),
