@@ -10,6 +10,7 @@ local providers = {}
 
 local NONE = {}
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
+local INFORMATIONAL_V1 = 5
 
 local function is_of_type(exchange, kind)
     return exchange.pair.sa.version == 2 and exchange.pair.exchange == kind
@@ -329,6 +330,19 @@ end
 
 function providers.RESPONSE(facts)
     return new_subject(facts.last, "response", facts.response)
+end
+
+-- The message with the error notify that refused a handshake, as far as it was in the clear: IKEv1 has no message with
+-- one but the Informational one (RFC 2408, 4.8), which no exchange of the set-up has.
+function providers.REFUSAL(facts)
+    for _, exchange in ipairs(facts.sa.version == 1 and facts.exchanges or NONE) do
+        local first = exchange.requests[1]
+        local is_informational = not exchange.sets_up and exchange.pair.exchange == INFORMATIONAL_V1
+        if is_informational and first and first.datagrams[1].clear then
+            return new_subject(exchange, "request", messages.summarize(exchange.requests))
+        end
+    end
+    return facts.RESPONSE
 end
 
 function providers.INIT_RESPONSE(facts)

@@ -51,7 +51,7 @@ return {
     },
     {
         code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
-        rfc = "RFC 7296, 2.7 and 3.10.1", subject = "RESPONSE",
+        rfc = "RFC 7296, 2.7 and 3.10.1", subject = "REFUSAL",
         when = function(f)
             return has_reason(f, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN")
         end,
@@ -133,7 +133,7 @@ return {
     },
     {
         code = "auth-failed", effect = "stopped", confidence = "certain",
-        rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
+        rfc = "RFC 7296, 2.21.2", subject = "REFUSAL",
         when = function(f)
             return has_failed_auth(f)
         end,
@@ -166,7 +166,7 @@ return {
     },
     {
         code = "error-notify", effect = "stopped", confidence = "certain",
-        rfc = "RFC 7296, 3.10.1", subject = "RESPONSE",
+        rfc = "RFC 7296, 3.10.1", subject = "REFUSAL",
         when = function(f)
             return f.outcome == "failed" and f.reason ~= nil
         end,

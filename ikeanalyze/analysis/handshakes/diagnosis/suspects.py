@@ -40,7 +40,10 @@ from ikeanalyze.analysis.tables.columns import (
 )
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
@@ -329,7 +332,30 @@ class _Collector(Struct, frozen=True):
             "later_unprotected": (self.state.unprotected[later], known),
             "later_idle_ns": self._measure_idle_times(later),
         }
-        return columns, {Subject.LATER_REQUEST: self._make_subject(later, response=False)}
+        return columns, {
+            Subject.LATER_REQUEST: self._make_subject(later, response=False),
+            Subject.REFUSAL: self._find_refusals(rows),
+        }
+
+    def _find_refusals(self, later: Int64Array) -> SubjectColumns:
+        """The message with the error notify that refused each suspect, as far as it was in the clear.
+
+        IKEv1 has no message with an error notify but the Informational one (RFC 2408, 4.8), which no exchange of the
+        set-up has. `later` are the exchanges after the set-ups.
+        """
+        state, messages, last = self.state, self.messages, self.set_up.last
+        is_informational = state.exchanges.protocol[later] == int(Protocol.IKEV1)
+        is_informational &= state.exchanges.exchange_type[later] == int(Ikev1ExchangeType.INFORMATIONAL)
+        rows = later[is_informational]
+        place = messages.find(rows, response=False)
+        first = messages.datagrams[messages.runs.start[place]]
+        # in the reverse order, so that the first one counts
+        rows = rows[(place >= 0) & (state.datagrams.flags[first] & FLAG_ENCRYPTED == 0)][::-1]
+        informational = self._choose_last(rows, self._number_suspects(state.exchanges.handshake[rows]))
+        response = informational < 0
+        exchanges = np.where(response, last, informational)
+        place = np.where(response, messages.find(last, response=True), messages.find(informational, response=False))
+        return self._describe(exchanges, response, messages.frames, place)
 
     def _is_suspect(self, handshake: Array) -> BoolArray:
         """Which handshakes (rows) are suspects."""

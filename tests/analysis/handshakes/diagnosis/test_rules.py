@@ -1,6 +1,7 @@
 """The rules of the diagnosis, on the test vectors and on the recorded captures."""
 
 import re
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analyse_captures import analyse, only, unsorted
 from tests.analysis.handshakes.test_handshakes import Old
-from tests.craft import MS, SECOND, Handshake, Trace, ike
+from tests.craft import MS, SECOND, Handshake, Trace, ike, ikev1
 from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -44,6 +45,24 @@ def test_what_the_responder_accepted_in_another_handshake_is_named():
     accepted = "In another handshake, it accepted AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768."
     assert same[0]["message"].endswith(f"HMAC-SHA2-256/ECP-256. {accepted}")
     assert "accepted" not in other[0]["message"]
+
+
+def refuse_main_mode():
+    """The responder sends the error notify in an exchange of its own, as IKEv1 does (RFC 2408, section 4.8)."""
+    sa = Old()
+    no_proposal_chosen = struct.pack(">IBBH", 1, 1, 0, 14)  # DOI of IPsec, ISAKMP, without SPI
+    payloads = [(ikev1.NOTIFY, no_proposal_chosen)]
+    refusal = ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7)
+    trace = Trace()
+    trace.send(0, sa.phase1[0][0])
+    trace.send(20 * MS, refusal, from_initiator=False)
+    return trace
+
+
+def test_the_evidence_of_a_refusal_in_ikev1_is_the_informational_message():
+    (entry,) = only(analyse(refuse_main_mode()))["diagnosis"]
+    message = f"{entry['exchange']} {entry['message_id']} {entry['kind']} {entry['sender']}"
+    assert (entry["code"], message, entry["frames"]) == ("no-proposal-chosen", "Informational 7 request responder", [2])
 
 
 @pytest.mark.parametrize(
