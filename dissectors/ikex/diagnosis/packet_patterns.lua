@@ -8,7 +8,6 @@ local MANY_ROUND_TRIPS = 3
 local NAT_TIMEOUT_S = 20
 local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
 local MANY_IGNORED = 3 -- retransmissions of a request after its response
-local NOTIFY_ROOM = 16 -- bytes for payloads and padding of a response that has only a notify (8 bytes)
 -- Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 local CHILD_ROOM = 117
 -- A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
@@ -62,11 +61,11 @@ return {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
         when = function(f)
-            return has_short_response(f, NOTIFY_ROOM + 1)
+            return has_short_response(f, f.auth_room)
         end,
         sentence =
             "IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
-                .. "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
+                .. "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy =
             "Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
                 .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",

@@ -23,8 +23,6 @@ _MANY_ROUND_TRIPS: Final = 3
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
-#: Bytes for payloads and padding of a response that has only a notify (8 bytes).
-_NOTIFY_ROOM: Final = 16
 #: Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 _CHILD_ROOM: Final = 117
 #: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
@@ -335,10 +333,10 @@ RULES: Final = (
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
         when=lambda s: (
-            s.outcome == "completed" and s.auth_exchanges == 1 and _has_at_most(s.response_room, _NOTIFY_ROOM)
+            s.outcome == "completed" and s.auth_exchanges == 1 and _has_at_most(s.response_room, s.auth_room - 1)
         ),
         sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
-        "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
+        "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
         "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
     ),

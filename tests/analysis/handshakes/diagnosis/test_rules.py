@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import get_prf_bytes
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.wire.registries.ikev2_transforms import Prf
 from tests.analysis.analyse_captures import analyse, only, unsorted
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import MS, SECOND, Handshake, Trace, ike, ikev1
@@ -84,6 +86,19 @@ def test_main_mode_of_ikev1(answered, code, words):
     (entry,) = only(analyse(trace))["diagnosis"]
     assert entry["code"] == code
     assert words in entry["message"]
+
+
+@pytest.mark.parametrize(
+    ("prf", "size"),
+    [(Prf.HMAC_MD5, 16), (Prf.HMAC_SHA1, 20), (Prf.HMAC_TIGER, 24), (Prf.AES128_XCBC, 16), (Prf.AES128_CMAC, 16),
+     (Prf.HMAC_SHA2_256, 32), (Prf.HMAC_SHA2_384, 48), (Prf.HMAC_SHA2_512, 64), (Prf.HMAC_STREEBOG_512, 64)],
+)  # fmt: skip
+def test_the_output_of_a_prf_has_a_size(prf, size):
+    assert get_prf_bytes(prf.label) == size
+
+
+def test_an_unknown_prf_counts_as_the_shortest():
+    assert get_prf_bytes(None) == get_prf_bytes("1024") == 16
 
 
 def test_a_time_is_rounded_as_if_the_handshake_were_alone():
