@@ -246,6 +246,19 @@ RULES: Final = (
     Rule(
         code="auth-failed",
         effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.21.1 and 2.21.2",
+        subject=Subject.RESPONSE,
+        # identities and credentials are in IKE_AUTH
+        when=lambda s: _auth_failed(s) and s.last_type == "IKE_SA_INIT",
+        sentence="The responder answered IKE_SA_INIT with {reason}, before the initiator sent an identity or credentials: "
+        "consistent with a responder that has no connection for this address.",
+        remedy="Check that a connection of the responder allows the addresses of this packet as the initiator's and its "
+        "own, and the version of IKE. The responder's log has the reason. Credentials are not the cause.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.REFUSAL,
@@ -279,6 +292,31 @@ RULES: Final = (
         sentence="The {last_type} request was sent {sent} and never answered, and the AAA server {aaa_address} "
         "answered none of the {aaa_request_messages:,} RADIUS requests of the responder.",
         remedy=_AAA_REMEDY,
+    ),
+    Rule(
+        code="redirected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 5685, 3",
+        subject=Subject.RESPONSE,
+        when=lambda s: _failed(s, "REDIRECT"),
+        sentence="The responder redirected the initiator to another gateway with REDIRECT, and the capture has no set-up "
+        "with that one.",
+        remedy="The REDIRECT of this packet names the other gateway. Capture the packets to it as well, and check that "
+        "the initiator reaches it and follows redirects.",
+    ),
+    Rule(
+        code="ticket-refused",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 5723, 4.3",
+        subject=Subject.RESPONSE,
+        when=lambda s: _failed(s, "TICKET_NACK"),
+        sentence="The responder did not accept the ticket of the session that the initiator wanted to resume "
+        "(TICKET_NACK).",
+        remedy="The initiator then has to set up a new IKE SA, with IKE_SA_INIT. If each resumption is refused, compare "
+        "the lifetime of tickets with the time until they are used, and check that all gateways of a cluster have the "
+        "same key for them.",
     ),
     Rule(
         code="error-notify",
