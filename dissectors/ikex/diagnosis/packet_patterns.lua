@@ -146,6 +146,23 @@ return {
             .. "fragment size.",
     },
     {
+        code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 9242, 3.1", subject = "REQUEST",
+        -- without a choice of the responder, the capture lacks the response that may have announced it
+        when = function(f)
+            return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.key_exchange ~= nil
+                and not f.responder_supports_intermediate
+        end,
+        sentence =
+            "The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
+                .. "INTERMEDIATE_EXCHANGE_SUPPORTED in IKE_SA_INIT: consistent with a responder that does not support "
+                .. "the exchange.",
+        remedy =
+            "An initiator must not use IKE_INTERMEDIATE without the announcement of the responder. Update the "
+                .. "responder, or enable the exchange there; if it chose an additional key exchange without the "
+                .. "announcement, report that to its vendor.",
+    },
+    {
         code = "path-drops-fragments", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7383, 1; RFC 8900, 3", subject = "REQUEST",
         when = function(f)

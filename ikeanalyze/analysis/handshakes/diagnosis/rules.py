@@ -548,6 +548,25 @@ RULES: Final = (
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
     Rule(
+        code="intermediate-not-supported",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 9242, 3.1",
+        subject=Subject.REQUEST,
+        # without a choice of the responder, the capture lacks the response that may have announced it
+        when=lambda s: (
+            _without_response(s)
+            and s.last_type == "IKE_INTERMEDIATE"
+            and s.key_exchange is not None
+            and "INTERMEDIATE_EXCHANGE_SUPPORTED" not in s.responder_supports
+        ),
+        sentence="The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
+        "INTERMEDIATE_EXCHANGE_SUPPORTED in IKE_SA_INIT: consistent with a responder that does not support the exchange.",
+        remedy="An initiator must not use IKE_INTERMEDIATE without the announcement of the responder. Update the "
+        "responder, or enable the exchange there; if it chose an additional key exchange without the announcement, "
+        "report that to its vendor.",
+    ),
+    Rule(
         code="path-drops-fragments",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,
