@@ -82,6 +82,20 @@ function providers.last_message_id(facts)
     return facts.last.pair.message_id
 end
 
+-- A request whose message ID is not the one that follows (RFC 7296, 2.2 and 2.3).
+function providers.skipped_ids(facts)
+    local before = facts.set_ups[#facts.set_ups - 1]
+    local number, number_before = facts.last_message_id, before and before.pair.message_id
+    if facts.sa.version ~= 2 or not before or number <= number_before + 1 then
+        return ""
+    end
+    return string.format(
+        " Its message ID is %.0f, and that of the exchange before %.0f: the capture lost an exchange between them, or "
+            .. "the initiator left out an ID, and a responder ignores such requests.",
+        number, number_before
+    )
+end
+
 function providers.request(facts)
     return messages.summarize(facts.last.requests)
 end

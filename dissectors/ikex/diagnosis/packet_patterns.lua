@@ -271,6 +271,21 @@ return {
                 .. "has an error about the message's payloads.",
     },
     {
+        code = "request-unanswered", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.again == 0
+        end,
+        sentence =
+            "The {last_type} request has no response in the capture, after {answered_exchanges}, and was sent once, "
+                .. "although an initiator repeats a request until it is answered: consistent with a response that the "
+                .. "capture lost, or an initiator that was stopped.{skipped_ids}",
+        remedy =
+            "Check whether the capture lost packets: the capturing program reports those that it dropped, and a "
+                .. "mirror port drops some under load. A response with other SPIs is listed as a handshake of its own. "
+                .. "Then look for this time in the logs of both sides.",
+    },
+    {
         code = "request-unanswered", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
         when = function(f)
@@ -278,7 +293,7 @@ return {
         end,
         sentence =
             "The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-                .. "{answered_exchanges}.",
+                .. "{answered_exchanges}.{skipped_ids}",
         remedy = "Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
             .. "decrypt), waited for another system, or not received it.",
     },

@@ -684,12 +684,26 @@ RULES: Final = (
     Rule(
         code="request-unanswered",
         effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.1 and 2.4",
+        subject=Subject.REQUEST,
+        when=lambda s: _without_response(s) and s.again == 0,
+        sentence="The {last_type} request has no response in the capture, after {answered_exchanges}, and was sent once, "
+        "although an initiator repeats a request until it is answered: consistent with a response that the capture "
+        "lost, or an initiator that was stopped.{skipped_ids}",
+        remedy="Check whether the capture lost packets: the capturing program reports those that it dropped, and a "
+        "mirror port drops some under load. A response with other SPIs is listed as a handshake of its own. Then look for "
+        "this time in the logs of both sides.",
+    ),
+    Rule(
+        code="request-unanswered",
+        effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
         when=_without_response,
         sentence="The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-        "{answered_exchanges}.",
+        "{answered_exchanges}.{skipped_ids}",
         remedy="Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
         "decrypt), waited for another system, or not received it.",
     ),

@@ -74,6 +74,7 @@ class Suspect(Struct, frozen=True):
     # of the last exchange
     last_type: str | None
     last_message_id: int
+    message_id_before: int | None  # of the exchange before it
     sent: str  # how often its request was sent: "once", "4 times in 12.1 s"
     again: int  # retransmissions of its request
     on_4500: bool  # it uses UDP port 4500

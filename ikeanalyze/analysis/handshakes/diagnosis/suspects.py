@@ -270,6 +270,7 @@ class _Collector(Struct, frozen=True):
         columns |= {
             "last_type": TextColumn(build_type_names(), self._get_types(last)),
             "last_message_id": state.exchanges.message_id[last],
+            "message_id_before": self._find_message_ids_before(),
             "sent": messages.describe_transmissions(request),
             "again": take(messages.transmissions, request, 1) - 1,
             "on_4500": on_4500.astype(np.bool_),
@@ -385,6 +386,11 @@ class _Collector(Struct, frozen=True):
         known = messages >= 0
         np.maximum.at(result, suspect[known], values[messages[known]])
         return _null_negative(result)
+
+    def _find_message_ids_before(self) -> tuple[UInt32Array, BoolArray]:
+        """The message ID of the exchange before the last one of each set-up, null: there is none. (suspects,)"""
+        runs = self.set_up.runs
+        return self.state.exchanges.message_id[self.set_up.rows[runs.end - 2]], runs.size > 1
 
     def _find_passed(self) -> tuple[Int64Array, Int64Array]:
         """The exchanges before the last one that ended, and the number of the suspect of each."""
