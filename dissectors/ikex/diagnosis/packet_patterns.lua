@@ -6,6 +6,9 @@ local SMALL_BYTES = 600
 local MANY_ROUND_TRIPS = 3
 -- RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
 local NAT_TIMEOUT_S = 20
+-- Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
+-- repeats where they cannot be recognised, follow after a part of the round trip.
+local SHORTEST_TIMER_MS = 250
 local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
 local MANY_IGNORED = 3 -- retransmissions of a request after its response
 -- Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
@@ -390,7 +393,7 @@ return {
         code = "rtt-exceeds-timer", effect = "slowed", confidence = "consistent with",
         rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
         when = function(f)
-            return f.uncertain ~= nil
+            return f.uncertain ~= nil and f.shortest_timer_ms ~= nil and f.shortest_timer_ms >= SHORTEST_TIMER_MS
         end,
         sentence =
             "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "

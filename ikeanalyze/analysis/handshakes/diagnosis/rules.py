@@ -21,6 +21,9 @@ _SMALL_BYTES: Final = 600
 _MANY_ROUND_TRIPS: Final = 3
 #: RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
+#: Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
+#: repeats where they cannot be recognised, follow after a part of the round trip.
+_SHORTEST_TIMER_NS: Final = 250_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
 #: Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
@@ -820,7 +823,9 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=lambda s: s.uncertain is not None,
+        when=lambda s: (
+            s.uncertain is not None and s.shortest_timer_ns is not None and s.shortest_timer_ns >= _SHORTEST_TIMER_NS
+        ),
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
         "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
