@@ -323,16 +323,36 @@ return {
         remedy = "The initiator may not support or allow that method. Set a method that both support as the first one.",
     },
     {
-        code = "initiator-silent", effect = "stopped", confidence = "certain",
+        code = "port-4500-missing", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.23", subject = "RESPONSE",
+        -- with a NAT, all that continue use port 4500: if no message has it, it was most likely not captured
+        when = function(f)
+            return f.outcome == "half-open" and f.last_type == "IKE_SA_INIT" and not f.has_port_4500
+                and f.is_behind_nat
+        end,
+        sentence =
+            "The set-up stops after IKE_SA_INIT, where NAT detection found a NAT, so that the initiator continues on "
+                .. "UDP port 4500. The capture has no IKE message on that port: consistent with a capture filter that "
+                .. "leaves it out.",
+        remedy =
+            'Capture both ports, as with the filter "port 500 or port 4500". If the capture has all packets of both '
+                .. "ports, the initiator did not continue: look for this time in its log. It may have refused the "
+                .. "response, given up, or not received it.",
+    },
+    {
+        code = "initiator-silent", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.1", subject = "RESPONSE",
         when = function(f)
             return f.outcome == "half-open"
         end,
         sentence =
             "The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
-                .. "although the capture goes on.",
+                .. "although the capture goes on: consistent with one that refused the response, gave up, or did not "
+                .. "receive it.",
         remedy =
-            "Look for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
+            "Check first that the capture has UDP ports 500 and 4500: many initiators change to 4500 after "
+                .. "IKE_SA_INIT, and messages there without the non-ESP marker (RFC 3948, 2.2) count as ESP. Then look "
+                .. "for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
                 .. "SA), given up, or not received it. If the capture was taken at the responder, its next request "
                 .. "may also have been lost on the way, as large packets are on a path that drops them.",
     },

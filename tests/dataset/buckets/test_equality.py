@@ -155,6 +155,19 @@ def test_messages_are_numbered_in_slices(tmp_path, monkeypatch, size):
     assert whole.messages.height == 160
 
 
+def test_a_port_is_in_the_capture_if_it_is_in_another_bucket(tmp_path):
+    """Initiators behind a NAT stop at port 500, and one handshake of another initiator continues on port 4500."""
+    trace = Trace()
+    for number in range(10):
+        trace.play(Handshake(number, nat=True).init(), at=number * SECOND)
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    without = compare(write(tmp_path, trace), (7,)).handshakes
+    assert {entry["code"] for (entry,) in without["diagnosis"]} == {"port-4500-missing"}
+    trace.play(Handshake(10, initiator="192.0.2.9").setup(), at=20 * SECOND)
+    handshakes = compare(write(tmp_path, trace), (7,)).handshakes
+    assert {entry["code"] for (entry,) in handshakes["diagnosis"].drop_nulls()} == {"initiator-silent"}
+
+
 def test_a_capture_without_ike(tmp_path):
     trace = Trace()
     trace.send(0, b"x" * 100, sport=1000, dport=2000)

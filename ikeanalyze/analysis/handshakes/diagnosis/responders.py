@@ -1,4 +1,6 @@
-"""What the other handshakes of a capture show about a responder: what it accepted, and whether its port 4500 works."""
+"""What the other handshakes of a capture show: what a responder accepted, whether its port 4500 works, and whether the
+capture has this port.
+"""
 
 from typing import Final
 
@@ -25,6 +27,7 @@ class ResponderFacts(Struct, frozen=True):
 
     on_4500: BoolArray  # it sent something from UDP port 4500; False if no handshake failed or was unanswered
     accepted: list[str | None]  # the proposal that it accepted first; None: none, or no handshake failed
+    has_port_4500: BoolArray  # the capture has an IKE message on UDP port 4500; True if no handshake is half-open
 
 
 def find_responder_facts(
@@ -36,13 +39,30 @@ def find_responder_facts(
     """
     active = facts.share(SharedFact.RESPONDERS_ON_4500, lambda: _find_active_responders(handshakes, state))
     accepted = facts.share(SharedFact.ACCEPTED_PROPOSALS, lambda: _find_accepted_proposals(handshakes))
+    has_port = _find_captures_of_port(handshakes, state, facts, rows)
     if not np.isin(handshakes.outcome[rows], _CONCERNED).any():
-        return ResponderFacts(np.zeros(len(rows), np.bool_), [None] * len(rows))
+        return ResponderFacts(np.zeros(len(rows), np.bool_), [None] * len(rows), has_port)
     active = _find_active_responders(handshakes, state) if active is None else active
     accepted = _find_accepted_proposals(handshakes) if accepted is None else accepted
     texts = dict(zip(accepted["responder"].tolist(), accepted["proposal"].tolist(), strict=True))
     responders = handshakes.ends.responder[rows]
-    return ResponderFacts(np.isin(responders, active["responder"]), [texts.get(code) for code in responders.tolist()])
+    on_4500 = np.isin(responders, active["responder"])
+    return ResponderFacts(on_4500, [texts.get(code) for code in responders.tolist()], has_port)
+
+
+def _find_captures_of_port(
+    handshakes: HandshakeColumns, state: AnalysisState, facts: CaptureFacts, rows: Int64Array
+) -> BoolArray:
+    """Whether the captures of these handshakes have an IKE message on UDP port 4500; True if none is half-open."""
+    if not facts.partial and not (handshakes.outcome[rows] == int(Outcome.HALF_OPEN)).any():
+        return np.ones(len(rows), np.bool_)
+    datagrams = state.datagrams
+    on_port = (datagrams.source_port == NAT_PORT) | (datagrams.destination_port == NAT_PORT)
+    if facts.partial:  # of a single capture
+        count = facts.total(SharedFact.PORT_4500, count=int(on_port.sum()))["count"]
+        return np.full(len(rows), count > 0)
+    captures = sort_distinct(state.capture[state.association.handshake[on_port]])
+    return np.isin(state.capture[rows], captures)
 
 
 def _find_active_responders(handshakes: HandshakeColumns, state: AnalysisState) -> Rows:

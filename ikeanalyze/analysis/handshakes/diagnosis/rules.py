@@ -733,17 +733,38 @@ RULES: Final = (
         remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
     ),
     Rule(
+        code="port-4500-missing",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.23",
+        subject=Subject.RESPONSE,
+        # with a NAT, all that continue use port 4500: if no message has it, it was most likely not captured
+        when=lambda s: (
+            s.outcome == "half-open"
+            and s.last_type == "IKE_SA_INIT"
+            and s.nat in ("initiator", "responder", "both")
+            and not s.has_port_4500
+        ),
+        sentence="The set-up stops after IKE_SA_INIT, where NAT detection found a NAT, so that the initiator continues on "
+        "UDP port 4500. The capture has no IKE message on that port: consistent with a capture filter that leaves it out.",
+        remedy='Capture both ports, as with the filter "port 500 or port 4500". If the capture has all packets of both '
+        "ports, the initiator did not continue: look for this time in its log. It may have refused the response, given "
+        "up, or not received it.",
+    ),
+    Rule(
         code="initiator-silent",
         effect=Effect.STOPPED,
-        confidence=Confidence.CERTAIN,
+        confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1",
         subject=Subject.RESPONSE,
         when=lambda s: s.outcome == "half-open",
         sentence="The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
-        "although the capture goes on.",
-        remedy="Look for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
-        "SA), given up, or not received it. If the capture was taken at the responder, its next request may also have "
-        "been lost on the way, as large packets are on a path that drops them.",
+        "although the capture goes on: consistent with one that refused the response, gave up, or did not receive it.",
+        remedy="Check first that the capture has UDP ports 500 and 4500: many initiators change to 4500 after "
+        "IKE_SA_INIT, and messages there without the non-ESP marker (RFC 3948, 2.2) count as ESP. Then look for this "
+        "time in the initiator's log: it may have refused the response (and then deleted the IKE SA), given up, or not "
+        "received it. If the capture was taken at the responder, its next request may also have been lost on the way, as "
+        "large packets are on a path that drops them.",
     ),
     Rule(
         code="unprotected-response",

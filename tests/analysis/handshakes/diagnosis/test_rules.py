@@ -112,6 +112,21 @@ def test_a_time_is_rounded_as_if_the_handshake_were_alone():
     assert texts[1] == 2 * texts[0]
 
 
+def pass_port_4500():
+    """An initiator behind a NAT goes silent, and another one continues on port 4500."""
+    trace = Trace()
+    trace.play(Handshake(1, nat=True).init())
+    trace.play(Handshake(2, initiator="192.0.2.9").setup(), at=SECOND)
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    return trace
+
+
+def test_a_capture_that_has_port_4500_shows_that_the_initiator_is_silent():
+    silent, succeeded = analyse(pass_port_4500()).handshakes["diagnosis"].to_list()
+    assert [entry["code"] for entry in silent] == ["initiator-silent"]
+    assert succeeded is None
+
+
 def test_a_clock_that_is_set_back_makes_all_else_unreliable():
     packets = make_diagnosis_trace(CASES[0]).packets
     back = [*packets[:2], *(replace(packet, time_ns=packet.time_ns - 10 * SECOND) for packet in packets[2:])]
