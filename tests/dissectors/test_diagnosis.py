@@ -11,7 +11,7 @@ import ikeanalyze
 from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from tests.analysis.handshakes.diagnosis.test_captures import make_flood
-from tests.analysis.handshakes.diagnosis.test_rules import pass_port_4500, refuse_main_mode
+from tests.analysis.handshakes.diagnosis.test_rules import pass_port_4500, redirect_in_auth, refuse_main_mode
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
 from tests.dissectors.differential import IKE, RECORDED
@@ -207,6 +207,8 @@ TRACES = {
     "clock set back": set_back_clock,
     "accepted from another initiator": refuse_after_accepting,
     "silent although the capture has port 4500": lambda: pass_port_4500().packets,
+    "redirected in IKE_AUTH": lambda: redirect_in_auth().packets,
+    "redirected by another gateway": lambda: redirect_in_auth(named="192.0.2.7").packets,
     "refused in IKEv1": lambda: refuse_main_mode().packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),

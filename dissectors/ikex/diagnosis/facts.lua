@@ -114,6 +114,11 @@ function providers.has_port_4500(facts)
     return facts.capture.has_port_4500
 end
 
+-- Whether the initiator then told another gateway that this responder had redirected it.
+function providers.redirected(facts)
+    return responders.has_redirected(facts.capture, facts.sa)
+end
+
 -- The proposal that the responder accepted first in the capture.
 function providers.accepted(facts)
     local text = responders.find_accepted(facts.capture, facts.sa.responder)

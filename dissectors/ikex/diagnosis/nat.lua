@@ -23,8 +23,8 @@ local function read_groups(text)
     return groups
 end
 
--- The bytes of an address in text.
-local function encode_address(text)
+--- The bytes of an address in text.
+function nat.encode_address(text)
     local a, b, c, d = text:match("^(%d+)%.(%d+)%.(%d+)%.(%d+)$")
     if a then
         return string.char(tonumber(a), tonumber(b), tonumber(c), tonumber(d))
@@ -41,7 +41,7 @@ local function differs(data, kind, address, port)
     for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
         local notify = payload.type == message.NOTIFY and message.notify(data, payload)
         if notify and notify.type == kind and #notify.data == SHA1_SIZE then
-            expected = expected or hashes.sha1(data:sub(1, 16) .. encode_address(address) .. big_endian16(port))
+            expected = expected or hashes.sha1(data:sub(1, 16) .. nat.encode_address(address) .. big_endian16(port))
             if notify.data == expected then
                 return false
             end

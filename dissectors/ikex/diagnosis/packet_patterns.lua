@@ -61,6 +61,19 @@ end
 
 return {
     {
+        code = "redirected", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 5685, 6", subject = "RESPONSE",
+        when = function(f)
+            return has_short_response(f, CHILD_ROOM) and f.redirected
+        end,
+        sentence = "The encrypted IKE_AUTH response of {response_ike_bytes} bytes has no room for a CHILD_SA, and the "
+            .. "initiator then set up an IKE SA with another gateway, to which {responder_address} had redirected it: "
+            .. "consistent with REDIRECT in the response.",
+        remedy =
+            "Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. Give "
+                .. "the keys (--keys with a log of the daemon) to read the response.",
+    },
+    {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
         when = function(f)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.dataset.buckets import numbering, shared_facts
 from tests.analysis.exchanges.test_radius import Login
+from tests.analysis.handshakes.diagnosis.test_rules import redirect_in_auth
 from tests.analysis.messages.test_duplicates import mirrored
 from tests.analysis.test_read import FEW, random_trace
 from tests.craft import MS, SECOND, Handshake, Trace, redirected, transport
@@ -166,6 +167,11 @@ def test_a_port_is_in_the_capture_if_it_is_in_another_bucket(tmp_path):
     trace.play(Handshake(10, initiator="192.0.2.9").setup(), at=20 * SECOND)
     handshakes = compare(write(tmp_path, trace), (7,)).handshakes
     assert {entry["code"] for (entry,) in handshakes["diagnosis"].drop_nulls()} == {"initiator-silent"}
+
+
+def test_the_set_up_that_follows_a_redirect_is_in_another_bucket(tmp_path):
+    handshakes = compare(write(tmp_path, redirect_in_auth()), (2, 7, 64)).handshakes
+    assert [entry["code"] for entry in handshakes["diagnosis"][0]] == ["redirected"]
 
 
 def test_a_capture_without_ike(tmp_path):

@@ -368,6 +368,24 @@ RULES: Final = (
         "(FAILED_CP_REQUIRED).",
     ),
     Rule(
+        code="redirected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 5685, 6",
+        subject=Subject.RESPONSE,
+        when=lambda s: (
+            s.outcome == "completed"
+            and s.auth_exchanges == 1
+            and s.redirected
+            and _has_at_most(s.response_room, _CHILD_ROOM - 1)
+        ),
+        sentence="The encrypted IKE_AUTH response of {response_ike_bytes} bytes has no room for a CHILD_SA, and the "
+        "initiator then set up an IKE SA with another gateway, to which {responder_address} had redirected it: consistent "
+        "with REDIRECT in the response.",
+        remedy="Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. Give the "
+        "keys (--keys with a log of the daemon) to read the response.",
+    ),
+    Rule(
         code="auth-failed",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,

@@ -116,6 +116,7 @@ class Suspect(Struct, frozen=True):
     wanted_method: str | None  # key exchange method of the last INVALID_KE_PAYLOAD
     passed_4500: bool  # the responder sent something from port 4500, in any handshake of the capture
     has_port_4500: bool  # the capture has an IKE message on UDP port 4500
+    redirected: bool  # the initiator then told another gateway that this responder had redirected it
 
     request_errors: IcmpFacts | None
     response_errors: IcmpFacts | None

@@ -144,6 +144,7 @@ def collect_facts(
         "wanted_method": make_column([wanted.get(row) for row in rows.tolist()], TEXT),
         "passed_4500": responders.on_4500[place],
         "has_port_4500": responders.has_port_4500[place],
+        "redirected": responders.redirected[place],
         "accepted": make_column([responders.accepted[at] for at in place.tolist()], TEXT),
         "step_back_ns": find_steps_back(state)[rows],
         "aaa_rejected": np.array([row in rejected_rows for row in rows.tolist()], np.bool_),

@@ -112,6 +112,30 @@ def test_a_time_is_rounded_as_if_the_handshake_were_alone():
     assert texts[1] == 2 * texts[0]
 
 
+def redirect_in_auth(*, named="192.0.2.2"):
+    """The response to IKE_AUTH has only identity, AUTH and REDIRECT (RFC 5685, section 6), and is followed.
+
+    `named`: the gateway that its next request says to have redirected it.
+    """
+    trace, first = Trace(), Handshake(1)
+    trace.play(first.init() + first.exchange(ike.IKE_AUTH, (240, 70)))
+    redirected = ike.notify(ike.REDIRECTED_FROM, bytes([1, 4, *map(int, named.split("."))]))
+    trace.play(Handshake(2, responder="192.0.2.9", notifies=[redirected]).setup(), at=SECOND)
+    return trace
+
+
+def test_a_redirect_in_ike_auth_shows_in_the_next_request():
+    entries, following = analyse(redirect_in_auth()).handshakes["diagnosis"].to_list()
+    assert [(entry["code"], entry["frames"]) for entry in entries] == [("redirected", [4])]
+    assert "to which 192.0.2.2 had redirected it" in entries[0]["message"]
+    assert following is None
+
+
+def test_a_redirect_of_another_gateway_does_not_explain_a_short_response():
+    entries, _ = analyse(redirect_in_auth(named="192.0.2.7")).handshakes["diagnosis"].to_list()
+    assert [entry["code"] for entry in entries] == ["childless"]
+
+
 def pass_port_4500():
     """An initiator behind a NAT goes silent, and another one continues on port 4500."""
     trace = Trace()
