@@ -42,6 +42,7 @@ function Capture.new(keyring, has_window)
         radius = Radius.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
+        has_port_4500 = false, -- whether an IKE message used UDP port 4500
         responders_on_4500 = {}, -- addresses of responders that sent something from UDP port 4500
         by_frame = {}, -- the datagram of each frame; false if it has several
         lists = {}, -- the datagrams of frames that have several
@@ -77,6 +78,7 @@ end
 local function note_port(self, slot, source_port, destination_port)
     if source_port == NAT_PORT or destination_port == NAT_PORT then
         slot.on_4500 = true
+        self.has_port_4500 = true
         if source_port == NAT_PORT and not slot.from_initiator then
             self.responders_on_4500[slot.pair.sa.responder] = true
         end

@@ -10,6 +10,8 @@ import pytest
 import ikeanalyze
 from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from tests.analysis.handshakes.diagnosis.test_captures import make_flood
+from tests.analysis.handshakes.diagnosis.test_rules import pass_port_4500, redirect_in_auth, refuse_main_mode
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
 from tests.dissectors.differential import IKE, RECORDED
@@ -167,6 +169,15 @@ def test_a_running_capture_has_no_diagnosis_until_it_pauses(tshark):
     ]
 
 
+@pytest.mark.parametrize("completed", [0, 1])
+def test_a_flood_without_port_4500_is_described_as_in_the_report(tshark, tmp_path, completed):
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(make_flood(20, gap=SECOND, nat=True, completed=completed).pcap())
+    [flood] = diagnose_captures(ikeanalyze.read(path).handshakes)
+    text = " ".join(" ".join(run_plugin(tshark, path, "-q", "-z", "ikex,list").lines).split())
+    assert f"capture {flood.message} ({flood.code}) try {flood.remedy}" in text
+
+
 def set_back_clock():
     packets = make_diagnosis_trace(CASES["a set-up without problems"]).packets
     return [*packets[:2], *(replace(packet, time_ns=packet.time_ns - 10 * SECOND) for packet in packets[2:])]
@@ -195,6 +206,10 @@ def stop_main_mode(answered):
 TRACES = {
     "clock set back": set_back_clock,
     "accepted from another initiator": refuse_after_accepting,
+    "silent although the capture has port 4500": lambda: pass_port_4500().packets,
+    "redirected in IKE_AUTH": lambda: redirect_in_auth().packets,
+    "redirected by another gateway": lambda: redirect_in_auth(named="192.0.2.7").packets,
+    "refused in IKEv1": lambda: refuse_main_mode().packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),
     "other pre-shared keys in IKEv1": partial(stop_main_mode, 2),

@@ -16,12 +16,14 @@ EXCHANGE_TYPES = {name: number for number, name in NAMES.items()}
 CHACHA20 = ike.Proposal([ike.Transform(ike.ENCR, 28), *ike.HYBRID.transforms[1:3]])
 PROPOSALS = {"classic": ike.CLASSIC, "hybrid": ike.HYBRID, "chacha20": CHACHA20}
 NOTIFIES = {
+    "AUTHENTICATION_FAILED": (24, b""),
     "COOKIE": (ike.COOKIE, bytes(range(16))),
     "INVALID_IKE_SPI": (4, b""),
     "INVALID_KE_PAYLOAD": (ike.INVALID_KE_PAYLOAD, b"\0\x14"),
     "INVALID_SYNTAX": (ike.INVALID_SYNTAX, b""),
     "8000": (8000, b""),
     "NO_PROPOSAL_CHOSEN": (ike.NO_PROPOSAL_CHOSEN, b""),
+    "REDIRECT": (16407, b"\1\4\xc0\0\2\3"),  # to 192.0.2.3 (RFC 5685, 7.2)
 }
 #: What an encrypted message has around the plaintext: its headers, and IV, pad length and ICV of AES-GCM.
 AROUND = {False: 28 + 4 + 8 + 1 + 16, True: 28 + 8 + 8 + 1 + 16}

@@ -4,7 +4,7 @@ import pytest
 
 import ikeanalyze
 from tests.craft import SECOND, Handshake, Trace, ike
-from tests.dissectors.run_plugin import run_plugin
+from tests.dissectors.run_plugin import fields, run_plugin
 
 TICKET_NACK, TICKET_OPAQUE = 16412, 16413
 
@@ -53,6 +53,16 @@ def make_capture(messages):
 def test_reports_have_the_outcome(messages, expected):
     handshakes = ikeanalyze.read(make_capture(messages)).handshakes
     assert handshakes.select("outcome", "reason").rows() == expected
+
+
+def test_a_refused_ticket_has_a_diagnosis_of_its_own(tshark):
+    """TICKET_NACK is a status notify: the initiator is expected to go on without the ticket."""
+    capture = make_capture(refuse)
+    [entry] = ikeanalyze.read(capture).handshakes["diagnosis"][0]
+    assert (entry["code"], entry["frames"]) == ("ticket-refused", [2])
+    names = [f"ikex.diagnosis.{name}" for name in ("code", "message")]
+    rows = fields(tshark, capture, *names, only="ikex.handshake == 1")
+    assert {tuple(row) for row in rows} == {(entry["code"], entry["message"])}
 
 
 @each_case

@@ -10,6 +10,7 @@ local providers = {}
 
 local NONE = {}
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
+local INFORMATIONAL_V1 = 5
 
 local function is_of_type(exchange, kind)
     return exchange.pair.sa.version == 2 and exchange.pair.exchange == kind
@@ -79,6 +80,20 @@ end
 
 function providers.last_message_id(facts)
     return facts.last.pair.message_id
+end
+
+-- A request whose message ID is not the one that follows (RFC 7296, 2.2 and 2.3).
+function providers.skipped_ids(facts)
+    local before = facts.set_ups[#facts.set_ups - 1]
+    local number, number_before = facts.last_message_id, before and before.pair.message_id
+    if facts.sa.version ~= 2 or not before or number <= number_before + 1 then
+        return ""
+    end
+    return string.format(
+        " Its message ID is %.0f, and that of the exchange before %.0f: the capture lost an exchange between them, or "
+            .. "the initiator left out an ID, and a responder ignores such requests.",
+        number, number_before
+    )
 end
 
 function providers.request(facts)
@@ -329,6 +344,19 @@ end
 
 function providers.RESPONSE(facts)
     return new_subject(facts.last, "response", facts.response)
+end
+
+-- The message with the error notify that refused a handshake, as far as it was in the clear: IKEv1 has no message with
+-- one but the Informational one (RFC 2408, 4.8), which no exchange of the set-up has.
+function providers.REFUSAL(facts)
+    for _, exchange in ipairs(facts.sa.version == 1 and facts.exchanges or NONE) do
+        local first = exchange.requests[1]
+        local is_informational = not exchange.sets_up and exchange.pair.exchange == INFORMATIONAL_V1
+        if is_informational and first and first.datagrams[1].clear then
+            return new_subject(exchange, "request", messages.summarize(exchange.requests))
+        end
+    end
+    return facts.RESPONSE
 end
 
 function providers.INIT_RESPONSE(facts)

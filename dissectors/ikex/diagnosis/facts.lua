@@ -109,14 +109,29 @@ function providers.passed_4500(facts)
     return facts.capture.responders_on_4500[facts.sa.responder] == true
 end
 
+-- Whether the capture has an IKE message on UDP port 4500.
+function providers.has_port_4500(facts)
+    return facts.capture.has_port_4500
+end
+
+-- Whether the initiator then told another gateway that this responder had redirected it.
+function providers.redirected(facts)
+    return responders.has_redirected(facts.capture, facts.sa)
+end
+
 -- The proposal that the responder accepted first in the capture.
 function providers.accepted(facts)
     local text = responders.find_accepted(facts.capture, facts.sa.responder)
-    return text and string.format(" From another initiator, it accepted %s.", text) or ""
+    return text and string.format(" In another handshake, it accepted %s.", text) or ""
 end
 
 function providers.initiator_behind_nat(facts)
     return nat.is_initiator_behind(facts.capture, facts.sa, facts.init)
+end
+
+-- Whether either side is behind a NAT.
+function providers.is_behind_nat(facts)
+    return facts.initiator_behind_nat or nat.is_responder_behind(facts.init)
 end
 
 -- The AAA server.

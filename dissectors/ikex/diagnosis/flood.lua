@@ -1,18 +1,25 @@
 --[[ The diagnosis of a capture: a flood of half-open IKE SAs, by the rule of `ikeanalyze` (docs/diagnosis.md). ]]
+local diagnose = require("ikex.diagnosis.diagnose")
 local outcome = require("ikex.outcome")
 local templates = require("ikex.diagnosis.templates")
 
 local flood = {}
 
 flood.CODE = "half-open-flood"
-flood.REMEDY = "Let the responder ask for cookies from fewer half-open IKE SAs on (strongSwan: cookie_threshold), and "
-    .. "limit them for each address (block_threshold). If the initiators are real, look for packets that are lost "
-    .. "after IKE_SA_INIT."
+flood.REMEDY = "Check first that the capture has UDP port 4500, on which IKE_AUTH is usually sent: a capture of port "
+    .. "500 alone looks the same. Let the responder ask for cookies from fewer half-open IKE SAs on (strongSwan: "
+    .. "cookie_threshold), and limit them for each address (block_threshold). If the initiators are real, look for "
+    .. "packets that are lost after IKE_SA_INIT."
 
 local IKE_SA_INIT = 34
 local MANY, WITHIN = 20, 60e6 -- half-open IKE SAs of one responder, within us
 local SENTENCE = "{count:,} of {all:,} handshakes with {responder} stop after IKE_SA_INIT, from {where}; it {asked}: "
-    .. "consistent with a flood of half-open IKE SAs."
+    .. "consistent with {explanation}."
+local A_FLOOD = "a flood of half-open IKE SAs"
+local A_FILTER = "a capture filter that leaves out UDP port 4500, on which set-ups continue behind a NAT and which no "
+    .. "IKE message of the capture has, or with "
+-- The rule about set-ups that continue on a port of which the capture has no message.
+local WITHOUT_PORT = "port-4500-missing"
 
 -- Whether a handshake stopped after an answered IKE_SA_INIT.
 local function is_stopped(sa, summary)
@@ -46,6 +53,7 @@ local function count_by_responder(capture)
         if not sums then
             sums = {
                 responder = sa.responder, all = 0, count = 0, cookies = 0, starts = {}, initiators = {}, addresses = 0,
+                stopped = {},
             }
             by_address[sa.responder], list[#list + 1] = sums, sums
         end
@@ -56,6 +64,7 @@ local function count_by_responder(capture)
         if outcome.is_decided(capture, sa) and is_stopped(sa, summary) then
             sums.count = sums.count + 1
             sums.starts[sums.count] = sa.start
+            sums.stopped[sums.count] = sa
             sums.addresses = sums.addresses + (sums.initiators[sa.initiator] and 0 or 1)
             sums.initiators[sa.initiator] = true
         end
@@ -74,6 +83,18 @@ local function is_dense(starts)
     return false
 end
 
+-- Whether the diagnosis of a handshake is that the capture has no message of its next port.
+local function lacks_port(capture, stopped)
+    for _, sa in ipairs(capture.has_port_4500 and {} or stopped) do
+        for _, diagnosis in ipairs(diagnose.of_sa(capture, sa)) do
+            if diagnosis.code == WITHOUT_PORT then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 --- A sentence for each responder that is flooded; requires that the capture has been read to its end.
 function flood.describe(capture)
     local sentences = {}
@@ -82,6 +103,7 @@ function flood.describe(capture)
             sums.where = sums.addresses > 1 and templates.fill_in("{addresses:,} addresses", sums) or "one address"
             sums.asked = sums.cookies > 0 and templates.fill_in("asked for a cookie {cookies:,} times", sums)
                 or "never asked for a cookie"
+            sums.explanation = (lacks_port(capture, sums.stopped) and A_FILTER or "") .. A_FLOOD
             sentences[#sentences + 1] = templates.fill_in(SENTENCE, sums)
         end
     end

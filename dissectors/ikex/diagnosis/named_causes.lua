@@ -51,7 +51,7 @@ return {
     },
     {
         code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
-        rfc = "RFC 7296, 2.7 and 3.10.1", subject = "RESPONSE",
+        rfc = "RFC 7296, 2.7 and 3.10.1", subject = "REFUSAL",
         when = function(f)
             return has_reason(f, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN")
         end,
@@ -132,8 +132,22 @@ return {
                 .. "validity and revocation, or the pre-shared key. The initiator's log has the reason.",
     },
     {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.21.1 and 2.21.2", subject = "RESPONSE",
+        -- identities and credentials are in IKE_AUTH
+        when = function(f)
+            return has_failed_auth(f) and f.last_type == "IKE_SA_INIT"
+        end,
+        sentence =
+            "The responder answered IKE_SA_INIT with {reason}, before the initiator sent an identity or credentials: "
+                .. "consistent with a responder that has no connection for this address.",
+        remedy =
+            "Check that a connection of the responder allows the addresses of this packet as the initiator's and its "
+                .. "own, and the version of IKE. The responder's log has the reason. Credentials are not the cause.",
+    },
+    {
         code = "auth-failed", effect = "stopped", confidence = "certain",
-        rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
+        rfc = "RFC 7296, 2.21.2", subject = "REFUSAL",
         when = function(f)
             return has_failed_auth(f)
         end,
@@ -165,8 +179,33 @@ return {
         remedy = AAA_REMEDY,
     },
     {
+        code = "redirected", effect = "stopped", confidence = "certain",
+        rfc = "RFC 5685, 3", subject = "RESPONSE",
+        when = function(f)
+            return has_reason(f, "REDIRECT")
+        end,
+        sentence = "The responder redirected the initiator to another gateway with REDIRECT, and the capture has no "
+            .. "set-up with that one.",
+        remedy =
+            "The REDIRECT of this packet names the other gateway. Capture the packets to it as well, and check that "
+                .. "the initiator reaches it and follows redirects.",
+    },
+    {
+        code = "ticket-refused", effect = "stopped", confidence = "certain",
+        rfc = "RFC 5723, 4.3", subject = "RESPONSE",
+        when = function(f)
+            return has_reason(f, "TICKET_NACK")
+        end,
+        sentence =
+            "The responder did not accept the ticket of the session that the initiator wanted to resume (TICKET_NACK).",
+        remedy =
+            "The initiator then has to set up a new IKE SA, with IKE_SA_INIT. If each resumption is refused, compare "
+                .. "the lifetime of tickets with the time until they are used, and check that all gateways of a "
+                .. "cluster have the same key for them.",
+    },
+    {
         code = "error-notify", effect = "stopped", confidence = "certain",
-        rfc = "RFC 7296, 3.10.1", subject = "RESPONSE",
+        rfc = "RFC 7296, 3.10.1", subject = "REFUSAL",
         when = function(f)
             return f.outcome == "failed" and f.reason ~= nil
         end,

@@ -1,4 +1,4 @@
---[[ Whether the initiator is behind a NAT, by the NAT detection hashes of IKE_SA_INIT (RFC 7296, 2.23).
+--[[ Whether a side is behind a NAT, by the NAT detection hashes of IKE_SA_INIT (RFC 7296, 2.23).
 
 Each side sends the SHA-1 of the SPIs with the address and port that it sends from and to. A hash that does not fit what
 the capture saw shows that an address was changed on the way. ]]
@@ -23,8 +23,8 @@ local function read_groups(text)
     return groups
 end
 
--- The bytes of an address in text.
-local function encode_address(text)
+--- The bytes of an address in text.
+function nat.encode_address(text)
     local a, b, c, d = text:match("^(%d+)%.(%d+)%.(%d+)%.(%d+)$")
     if a then
         return string.char(tonumber(a), tonumber(b), tonumber(c), tonumber(d))
@@ -41,7 +41,7 @@ local function differs(data, kind, address, port)
     for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
         local notify = payload.type == message.NOTIFY and message.notify(data, payload)
         if notify and notify.type == kind and #notify.data == SHA1_SIZE then
-            expected = expected or hashes.sha1(data:sub(1, 16) .. encode_address(address) .. big_endian16(port))
+            expected = expected or hashes.sha1(data:sub(1, 16) .. nat.encode_address(address) .. big_endian16(port))
             if notify.data == expected then
                 return false
             end
@@ -85,6 +85,15 @@ function nat.is_initiator_behind(capture, sa, init)
     end
     local received = response and response.endpoints
     return received and differs(response.data, DESTINATION_IP, received.destination, received.destination_port)
+        or false
+end
+
+--- Whether the responder is behind a NAT; false if it is unknown. `init`: the last IKE_SA_INIT exchange, or nil.
+function nat.is_responder_behind(init)
+    local request, response = find_latest(init and init.requests or {}), find_latest(init and init.responses or {})
+    local sent, received = request and request.endpoints, response and response.endpoints
+    return sent and differs(request.data, DESTINATION_IP, sent.destination, sent.destination_port)
+        or received and differs(response.data, SOURCE_IP, received.source, received.source_port)
         or false
 end
 

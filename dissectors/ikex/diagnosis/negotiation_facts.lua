@@ -16,6 +16,9 @@ local AUTHENTICATION_METHOD = 3 -- attribute of IKEv1's phase 1
 -- Authentication with pre-shared keys (RFC 2409, appendix A; draft-ietf-ipsec-isakmp-xauth-06).
 local PRE_SHARED = { [1] = true, [65001] = true, [65002] = true }
 
+-- Bytes of the output of the PRFs whose names do not tell them; others are AES with blocks of 16 bytes.
+local PRF_BYTES, SHORTEST_PRF = { ["HMAC-MD5"] = 16, ["HMAC-SHA1"] = 20, ["HMAC-TIGER"] = 24 }, 16
+
 -- Proposals and supported extensions.
 
 local function describe_all(list)
@@ -135,6 +138,16 @@ function providers.response_room(facts)
     end
     local vector = encryption:find("CBC", 1, true) and 16 or 8
     return tag and facts.response_ike_bytes - (28 + 4 + 1) - vector - tag
+end
+
+-- Least bytes of an identity and an AUTH payload in a response: two payload headers with 4 more bytes each, and the
+-- output of the PRF. Identities may be empty (RFC 7619, 2.2). AUTH of pre-shared keys, of the key of an EAP method and
+-- of NULL authentication is the output of the PRF (RFC 7296, 2.15 and 2.16; RFC 7619, 2.1). Signatures have 64 bytes or
+-- more, as many as the longest output of a PRF (apart from DSS with SHA-1, which RFC 8247, 3.1, advises against).
+function providers.auth_room(facts)
+    local prf = facts.chosen and proposals.name_of(facts.chosen, proposals.PRF) or ""
+    local bits = tonumber(prf:match("^HMAC%-.*%-(%d+)$"))
+    return 8 + 8 + (bits and math.floor(bits / 8) or PRF_BYTES[prf] or SHORTEST_PRF)
 end
 
 -- Whether IKEv1 authenticates the initiator with a pre-shared key.

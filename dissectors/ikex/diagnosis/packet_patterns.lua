@@ -6,9 +6,11 @@ local SMALL_BYTES = 600
 local MANY_ROUND_TRIPS = 3
 -- RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
 local NAT_TIMEOUT_S = 20
+-- Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
+-- repeats where they cannot be recognised, follow after a part of the round trip.
+local SHORTEST_TIMER_MS = 250
 local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
 local MANY_IGNORED = 3 -- retransmissions of a request after its response
-local NOTIFY_ROOM = 16 -- bytes for payloads and padding of a response that has only a notify (8 bytes)
 -- Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 local CHILD_ROOM = 117
 -- A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
@@ -59,14 +61,27 @@ end
 
 return {
     {
+        code = "redirected", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 5685, 6", subject = "RESPONSE",
+        when = function(f)
+            return has_short_response(f, CHILD_ROOM) and f.redirected
+        end,
+        sentence = "The encrypted IKE_AUTH response of {response_ike_bytes} bytes has no room for a CHILD_SA, and the "
+            .. "initiator then set up an IKE SA with another gateway, to which {responder_address} had redirected it: "
+            .. "consistent with REDIRECT in the response.",
+        remedy =
+            "Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. Give "
+                .. "the keys (--keys with a log of the daemon) to read the response.",
+    },
+    {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
         when = function(f)
-            return has_short_response(f, NOTIFY_ROOM + 1)
+            return has_short_response(f, f.auth_room)
         end,
         sentence =
             "IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
-                .. "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
+                .. "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy =
             "Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
                 .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
@@ -145,6 +160,23 @@ return {
         remedy = "Something between the initiator and the capture point drops this packet each time: a firewall or "
             .. "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller "
             .. "fragment size.",
+    },
+    {
+        code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 9242, 3.1", subject = "REQUEST",
+        -- without a choice of the responder, the capture lacks the response that may have announced it
+        when = function(f)
+            return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.key_exchange ~= nil
+                and not f.responder_supports_intermediate
+        end,
+        sentence =
+            "The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
+                .. "INTERMEDIATE_EXCHANGE_SUPPORTED in IKE_SA_INIT: consistent with a responder that does not support "
+                .. "the exchange.",
+        remedy =
+            "An initiator must not use IKE_INTERMEDIATE without the announcement of the responder. Update the "
+                .. "responder, or enable the exchange there; if it chose an additional key exchange without the "
+                .. "announcement, report that to its vendor.",
     },
     {
         code = "path-drops-fragments", effect = "stopped", confidence = "consistent with",
@@ -255,6 +287,21 @@ return {
                 .. "has an error about the message's payloads.",
     },
     {
+        code = "request-unanswered", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.again == 0
+        end,
+        sentence =
+            "The {last_type} request has no response in the capture, after {answered_exchanges}, and was sent once, "
+                .. "although an initiator repeats a request until it is answered: consistent with a response that the "
+                .. "capture lost, or an initiator that was stopped.{skipped_ids}",
+        remedy =
+            "Check whether the capture lost packets: the capturing program reports those that it dropped, and a "
+                .. "mirror port drops some under load. A response with other SPIs is listed as a handshake of its own. "
+                .. "Then look for this time in the logs of both sides.",
+    },
+    {
         code = "request-unanswered", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
         when = function(f)
@@ -262,7 +309,7 @@ return {
         end,
         sentence =
             "The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-                .. "{answered_exchanges}.",
+                .. "{answered_exchanges}.{skipped_ids}",
         remedy = "Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
             .. "decrypt), waited for another system, or not received it.",
     },
@@ -289,16 +336,36 @@ return {
         remedy = "The initiator may not support or allow that method. Set a method that both support as the first one.",
     },
     {
-        code = "initiator-silent", effect = "stopped", confidence = "certain",
+        code = "port-4500-missing", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.23", subject = "RESPONSE",
+        -- with a NAT, all that continue use port 4500: if no message has it, it was most likely not captured
+        when = function(f)
+            return f.outcome == "half-open" and f.last_type == "IKE_SA_INIT" and not f.has_port_4500
+                and f.is_behind_nat
+        end,
+        sentence =
+            "The set-up stops after IKE_SA_INIT, where NAT detection found a NAT, so that the initiator continues on "
+                .. "UDP port 4500. The capture has no IKE message on that port: consistent with a capture filter that "
+                .. "leaves it out.",
+        remedy =
+            'Capture both ports, as with the filter "port 500 or port 4500". If the capture has all packets of both '
+                .. "ports, the initiator did not continue: look for this time in its log. It may have refused the "
+                .. "response, given up, or not received it.",
+    },
+    {
+        code = "initiator-silent", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.1", subject = "RESPONSE",
         when = function(f)
             return f.outcome == "half-open"
         end,
         sentence =
             "The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
-                .. "although the capture goes on.",
+                .. "although the capture goes on: consistent with one that refused the response, gave up, or did not "
+                .. "receive it.",
         remedy =
-            "Look for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
+            "Check first that the capture has UDP ports 500 and 4500: many initiators change to 4500 after "
+                .. "IKE_SA_INIT, and messages there without the non-ESP marker (RFC 3948, 2.2) count as ESP. Then look "
+                .. "for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
                 .. "SA), given up, or not received it. If the capture was taken at the responder, its next request "
                 .. "may also have been lost on the way, as large packets are on a path that drops them.",
     },
@@ -359,7 +426,7 @@ return {
         code = "rtt-exceeds-timer", effect = "slowed", confidence = "consistent with",
         rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
         when = function(f)
-            return f.uncertain ~= nil
+            return f.uncertain ~= nil and f.shortest_timer_ms ~= nil and f.shortest_timer_ms >= SHORTEST_TIMER_MS
         end,
         sentence =
             "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "

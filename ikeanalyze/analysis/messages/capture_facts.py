@@ -37,6 +37,8 @@ class SharedFact(StrEnum):
     UNCERTAIN_TIMES = "handshakes whose times are uncertain"
     LAB_HANDSHAKES = "handshakes of the lab's manifest"
     RESPONDERS_ON_4500 = "responders that sent something from UDP port 4500"
+    REDIRECTED_SET_UPS = "handshakes that a redirected initiator began"
+    PORT_4500 = "number of messages on UDP port 4500"
     ACCEPTED_PROPOSALS = "the proposal that each responder accepted first"
     ICMP_ERRORS = "datagrams that ICMP errors without an SPI may be about"
 

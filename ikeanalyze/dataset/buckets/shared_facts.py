@@ -31,6 +31,8 @@ FINAL_FACTS: Final = frozenset(
         SharedFact.UNCERTAIN_TIMES,
         SharedFact.LAB_HANDSHAKES,
         SharedFact.RESPONDERS_ON_4500,
+        SharedFact.PORT_4500,
+        SharedFact.REDIRECTED_SET_UPS,
         SharedFact.ACCEPTED_PROPOSALS,
         SharedFact.ICMP_ERRORS,
     }
@@ -98,6 +100,8 @@ _REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] 
     SharedFact.UNCERTAIN_TIMES: _sum_all,
     SharedFact.LAB_HANDSHAKES: pl.DataFrame.unique,
     SharedFact.RESPONDERS_ON_4500: pl.DataFrame.unique,
+    SharedFact.PORT_4500: _sum_all,
+    SharedFact.REDIRECTED_SET_UPS: pl.DataFrame.unique,
     SharedFact.ACCEPTED_PROPOSALS: _keep_earliest,
     SharedFact.ICMP_ERRORS: _keep_latest,
 }

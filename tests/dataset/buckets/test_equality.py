@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.dataset.buckets import numbering, shared_facts
 from tests.analysis.exchanges.test_radius import Login
+from tests.analysis.handshakes.diagnosis.test_rules import redirect_in_auth
 from tests.analysis.messages.test_duplicates import mirrored
 from tests.analysis.test_read import FEW, random_trace
 from tests.craft import MS, SECOND, Handshake, Trace, redirected, transport
@@ -153,6 +154,24 @@ def test_messages_are_numbered_in_slices(tmp_path, monkeypatch, size):
         trace.play(Handshake(seed).setup(), at=seed % 3 * MS)  # 13 handshakes at the same time
     whole = compare(write(tmp_path, trace), (7,))
     assert whole.messages.height == 160
+
+
+def test_a_port_is_in_the_capture_if_it_is_in_another_bucket(tmp_path):
+    """Initiators behind a NAT stop at port 500, and one handshake of another initiator continues on port 4500."""
+    trace = Trace()
+    for number in range(10):
+        trace.play(Handshake(number, nat=True).init(), at=number * SECOND)
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    without = compare(write(tmp_path, trace), (7,)).handshakes
+    assert {entry["code"] for (entry,) in without["diagnosis"]} == {"port-4500-missing"}
+    trace.play(Handshake(10, initiator="192.0.2.9").setup(), at=20 * SECOND)
+    handshakes = compare(write(tmp_path, trace), (7,)).handshakes
+    assert {entry["code"] for (entry,) in handshakes["diagnosis"].drop_nulls()} == {"initiator-silent"}
+
+
+def test_the_set_up_that_follows_a_redirect_is_in_another_bucket(tmp_path):
+    handshakes = compare(write(tmp_path, redirect_in_auth()), (2, 7, 64)).handshakes
+    assert [entry["code"] for entry in handshakes["diagnosis"][0]] == ["redirected"]
 
 
 def test_a_capture_without_ike(tmp_path):

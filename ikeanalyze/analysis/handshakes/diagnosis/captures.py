@@ -1,7 +1,8 @@
 """Diagnosis of captures: problems that concern no single handshake."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -30,10 +31,13 @@ class CaptureDiagnosis:
 FLOOD_CODE: Final = "half-open-flood"
 FLOOD_RFC: Final = "RFC 7296, 2.6; RFC 8019, 3 and 4"
 FLOOD_REMEDY: Final = (
-    "Let the responder ask for cookies from fewer half-open IKE SAs on (strongSwan: cookie_threshold), and limit them for "
+    "Check first that the capture has UDP port 4500, on which IKE_AUTH is usually sent: a capture of port 500 alone looks "
+    "the same. Let the responder ask for cookies from fewer half-open IKE SAs on (strongSwan: cookie_threshold), and limit them for "
     "each address (block_threshold). If the initiators are real, look for packets that are lost after IKE_SA_INIT."
 )
 _MAX_HANDSHAKES: Final = 12
+#: The rule about set-ups that continue on a port of which the capture has no message.
+_WITHOUT_PORT: Final = "port-4500-missing"
 
 
 def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
@@ -56,6 +60,7 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
             (
                 pl.col("extra_round_trips").list.contains("COOKIE") | (pl.col("reason") == "COOKIE").fill_null(False)
             ).alias("cookie"),
+            _is_without_port().alias("without_4500"),
         )
         .filter(~pl.col("rekeyed"))
     )
@@ -69,6 +74,7 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
             chosen.sum().alias("count"),
             pl.col("cookie").sum().alias("cookies"),
             pl.col("initiator_address").filter(chosen).n_unique().alias("addresses"),
+            pl.col("without_4500").filter(chosen).any().alias("without_4500"),
             (starts.shift(1 - _FLOOD) - starts).min().alias("shortest"),
             pl.col("handshake").filter(chosen).head(_MAX_HANDSHAKES).alias("first"),
         )
@@ -81,15 +87,19 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
             capture=row["capture"],
             code=FLOOD_CODE,
             confidence=Confidence.CONSISTENT,
-            message=_describe_flood(
-                row["count"], row["all"], row["responder_address"], row["addresses"], row["cookies"]
-            ),
+            message=_describe_flood(row),
             handshakes=tuple(row["first"]),
             remedy=FLOOD_REMEDY,
             rfc=FLOOD_RFC,
         )
         for row in floods.iter_rows(named=True)
     ]
+
+
+def _is_without_port() -> pl.Expr:
+    """Whether the diagnosis of a handshake is that the capture has no message of its next port."""
+    codes = pl.col("diagnosis").list.eval(pl.element().struct.field("code"))
+    return codes.list.contains(_WITHOUT_PORT).fill_null(False)
 
 
 def _is_unfinished() -> pl.Expr:
@@ -104,10 +114,18 @@ def _stops_after_init() -> pl.Expr:
     return _is_unfinished() & only_init
 
 
-def _describe_flood(count: int, total: int, responder: str, addresses: int, cookies: int) -> str:
-    where = f"{addresses:,} addresses" if addresses > 1 else "one address"
+def _describe_flood(row: Mapping[str, Any]) -> str:
+    """The sentence about a responder and its half-open handshakes."""
+    where = f"{row['addresses']:,} addresses" if row["addresses"] > 1 else "one address"
+    cookies = row["cookies"]
     cookie = f"; it asked for a cookie {cookies:,} times" if cookies else "; it never asked for a cookie"
+    explanation = "a flood of half-open IKE SAs"
+    if row["without_4500"]:
+        explanation = (
+            "a capture filter that leaves out UDP port 4500, on which set-ups continue behind a NAT and which no IKE "
+            f"message of the capture has, or with {explanation}"
+        )
     return (
-        f"{count:,} of {total:,} handshakes with {responder} stop after IKE_SA_INIT, from {where}{cookie}: consistent with "
-        "a flood of half-open IKE SAs."
+        f"{row['count']:,} of {row['all']:,} handshakes with {row['responder_address']} stop after IKE_SA_INIT, from "
+        f"{where}{cookie}: consistent with {explanation}."
     )

@@ -103,6 +103,17 @@ def _count_answered(s: Suspect) -> str:
     return "one answered exchange" if s.answered == 1 else f"{s.answered} answered exchanges"
 
 
+def _describe_skipped_ids(s: Suspect) -> str:
+    """A request whose message ID is not the one that follows (RFC 7296, 2.2 and 2.3)."""
+    before = s.message_id_before
+    if s.protocol != "IKEv2" or before is None or s.last_message_id <= before + 1:
+        return ""
+    return (
+        f" Its message ID is {s.last_message_id}, and that of the exchange before {before}: the capture lost an exchange "
+        "between them, or the initiator left out an ID, and a responder ignores such requests."
+    )
+
+
 def _count_refusals(s: Suspect) -> int:
     return len(s.extra_round_trips) + (s.reason in ("COOKIE", "INVALID_KE_PAYLOAD"))
 
@@ -147,12 +158,13 @@ def _of_errors(kind: str) -> dict[str, Callable[[Suspect], Any]]:
 _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "offered": lambda s: " or ".join(s.offered),
     "refusals": _count_refusals,
+    "skipped_ids": _describe_skipped_ids,
     "answered_exchanges": _count_answered,
     "but_smaller": lambda s: ", although smaller requests were" if s.answered > 0 else "",
     "rejection": _get_rejection,
     "behind_responder": lambda s: _behind(s, "responder"),
     "behind_initiator": lambda s: _behind(s, "initiator"),
-    "accepted": lambda s: _enclose(" From another initiator, it accepted {}.", s.accepted),
+    "accepted": lambda s: _enclose(" In another handshake, it accepted {}.", s.accepted),
     "wants_method": lambda s: _enclose(" ({})", s.wanted_method),
     "later_idle_s": _round_idle_seconds,
     "path_rtt_ms": _in_units("path_rtt_ns", 1e6),

@@ -21,10 +21,11 @@ _SMALL_BYTES: Final = 600
 _MANY_ROUND_TRIPS: Final = 3
 #: RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
+#: Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
+#: repeats where they cannot be recognised, follow after a part of the round trip.
+_SHORTEST_TIMER_NS: Final = 250_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
-#: Bytes for payloads and padding of a response that has only a notify (8 bytes).
-_NOTIFY_ROOM: Final = 16
 #: Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 _CHILD_ROOM: Final = 117
 #: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
@@ -154,7 +155,7 @@ RULES: Final = (
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
-        subject=Subject.RESPONSE,
+        subject=Subject.REFUSAL,
         when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
         sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
@@ -248,9 +249,22 @@ RULES: Final = (
     Rule(
         code="auth-failed",
         effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.21.1 and 2.21.2",
+        subject=Subject.RESPONSE,
+        # identities and credentials are in IKE_AUTH
+        when=lambda s: _auth_failed(s) and s.last_type == "IKE_SA_INIT",
+        sentence="The responder answered IKE_SA_INIT with {reason}, before the initiator sent an identity or credentials: "
+        "consistent with a responder that has no connection for this address.",
+        remedy="Check that a connection of the responder allows the addresses of this packet as the initiator's and its "
+        "own, and the version of IKE. The responder's log has the reason. Credentials are not the cause.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
-        subject=Subject.RESPONSE,
+        subject=Subject.REFUSAL,
         when=_auth_failed,
         sentence="The responder refused the initiator's authentication with {reason}{identities}.",
         remedy="Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
@@ -283,11 +297,36 @@ RULES: Final = (
         remedy=_AAA_REMEDY,
     ),
     Rule(
+        code="redirected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 5685, 3",
+        subject=Subject.RESPONSE,
+        when=lambda s: _failed(s, "REDIRECT"),
+        sentence="The responder redirected the initiator to another gateway with REDIRECT, and the capture has no set-up "
+        "with that one.",
+        remedy="The REDIRECT of this packet names the other gateway. Capture the packets to it as well, and check that "
+        "the initiator reaches it and follows redirects.",
+    ),
+    Rule(
+        code="ticket-refused",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 5723, 4.3",
+        subject=Subject.RESPONSE,
+        when=lambda s: _failed(s, "TICKET_NACK"),
+        sentence="The responder did not accept the ticket of the session that the initiator wanted to resume "
+        "(TICKET_NACK).",
+        remedy="The initiator then has to set up a new IKE SA, with IKE_SA_INIT. If each resumption is refused, compare "
+        "the lifetime of tickets with the time until they are used, and check that all gateways of a cluster have the "
+        "same key for them.",
+    ),
+    Rule(
         code="error-notify",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 3.10.1",
-        subject=Subject.RESPONSE,
+        subject=Subject.REFUSAL,
         when=lambda s: s.outcome == "failed" and s.reason is not None,
         sentence="The handshake was ended in {last_type} by the error notify {reason}.",
         remedy="Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that sent it.",
@@ -329,16 +368,34 @@ RULES: Final = (
         "(FAILED_CP_REQUIRED).",
     ),
     Rule(
+        code="redirected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 5685, 6",
+        subject=Subject.RESPONSE,
+        when=lambda s: (
+            s.outcome == "completed"
+            and s.auth_exchanges == 1
+            and s.redirected
+            and _has_at_most(s.response_room, _CHILD_ROOM - 1)
+        ),
+        sentence="The encrypted IKE_AUTH response of {response_ike_bytes} bytes has no room for a CHILD_SA, and the "
+        "initiator then set up an IKE SA with another gateway, to which {responder_address} had redirected it: consistent "
+        "with REDIRECT in the response.",
+        remedy="Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. Give the "
+        "keys (--keys with a log of the daemon) to read the response.",
+    ),
+    Rule(
         code="auth-failed",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
         when=lambda s: (
-            s.outcome == "completed" and s.auth_exchanges == 1 and _has_at_most(s.response_room, _NOTIFY_ROOM)
+            s.outcome == "completed" and s.auth_exchanges == 1 and _has_at_most(s.response_room, s.auth_room - 1)
         ),
         sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
-        "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
+        "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
         "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
     ),
@@ -512,6 +569,25 @@ RULES: Final = (
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
     Rule(
+        code="intermediate-not-supported",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 9242, 3.1",
+        subject=Subject.REQUEST,
+        # without a choice of the responder, the capture lacks the response that may have announced it
+        when=lambda s: (
+            _without_response(s)
+            and s.last_type == "IKE_INTERMEDIATE"
+            and s.key_exchange is not None
+            and "INTERMEDIATE_EXCHANGE_SUPPORTED" not in s.responder_supports
+        ),
+        sentence="The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
+        "INTERMEDIATE_EXCHANGE_SUPPORTED in IKE_SA_INIT: consistent with a responder that does not support the exchange.",
+        remedy="An initiator must not use IKE_INTERMEDIATE without the announcement of the responder. Update the "
+        "responder, or enable the exchange there; if it chose an additional key exchange without the announcement, "
+        "report that to its vendor.",
+    ),
+    Rule(
         code="path-drops-fragments",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,
@@ -629,12 +705,26 @@ RULES: Final = (
     Rule(
         code="request-unanswered",
         effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.1 and 2.4",
+        subject=Subject.REQUEST,
+        when=lambda s: _without_response(s) and s.again == 0,
+        sentence="The {last_type} request has no response in the capture, after {answered_exchanges}, and was sent once, "
+        "although an initiator repeats a request until it is answered: consistent with a response that the capture "
+        "lost, or an initiator that was stopped.{skipped_ids}",
+        remedy="Check whether the capture lost packets: the capturing program reports those that it dropped, and a "
+        "mirror port drops some under load. A response with other SPIs is listed as a handshake of its own. Then look for "
+        "this time in the logs of both sides.",
+    ),
+    Rule(
+        code="request-unanswered",
+        effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
         when=_without_response,
         sentence="The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-        "{answered_exchanges}.",
+        "{answered_exchanges}.{skipped_ids}",
         remedy="Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
         "decrypt), waited for another system, or not received it.",
     ),
@@ -661,17 +751,38 @@ RULES: Final = (
         remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
     ),
     Rule(
+        code="port-4500-missing",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.23",
+        subject=Subject.RESPONSE,
+        # with a NAT, all that continue use port 4500: if no message has it, it was most likely not captured
+        when=lambda s: (
+            s.outcome == "half-open"
+            and s.last_type == "IKE_SA_INIT"
+            and s.nat in ("initiator", "responder", "both")
+            and not s.has_port_4500
+        ),
+        sentence="The set-up stops after IKE_SA_INIT, where NAT detection found a NAT, so that the initiator continues on "
+        "UDP port 4500. The capture has no IKE message on that port: consistent with a capture filter that leaves it out.",
+        remedy='Capture both ports, as with the filter "port 500 or port 4500". If the capture has all packets of both '
+        "ports, the initiator did not continue: look for this time in its log. It may have refused the response, given "
+        "up, or not received it.",
+    ),
+    Rule(
         code="initiator-silent",
         effect=Effect.STOPPED,
-        confidence=Confidence.CERTAIN,
+        confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1",
         subject=Subject.RESPONSE,
         when=lambda s: s.outcome == "half-open",
         sentence="The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
-        "although the capture goes on.",
-        remedy="Look for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
-        "SA), given up, or not received it. If the capture was taken at the responder, its next request may also have "
-        "been lost on the way, as large packets are on a path that drops them.",
+        "although the capture goes on: consistent with one that refused the response, gave up, or did not receive it.",
+        remedy="Check first that the capture has UDP ports 500 and 4500: many initiators change to 4500 after "
+        "IKE_SA_INIT, and messages there without the non-ESP marker (RFC 3948, 2.2) count as ESP. Then look for this "
+        "time in the initiator's log: it may have refused the response (and then deleted the IKE SA), given up, or not "
+        "received it. If the capture was taken at the responder, its next request may also have been lost on the way, as "
+        "large packets are on a path that drops them.",
     ),
     Rule(
         code="unprotected-response",
@@ -751,7 +862,9 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=lambda s: s.uncertain is not None,
+        when=lambda s: (
+            s.uncertain is not None and s.shortest_timer_ns is not None and s.shortest_timer_ns >= _SHORTEST_TIMER_NS
+        ),
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
         "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "

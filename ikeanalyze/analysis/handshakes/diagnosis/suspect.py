@@ -50,6 +50,7 @@ class Suspect(Struct, frozen=True):
     reason: str | None
     auth_initiator: str | None
     encryption: str | None
+    prf: str | None
     integrity: str | None
     key_exchange: str | None
     additional_key_exchanges: Sequence[Any]
@@ -73,6 +74,7 @@ class Suspect(Struct, frozen=True):
     # of the last exchange
     last_type: str | None
     last_message_id: int
+    message_id_before: int | None  # of the exchange before it
     sent: str  # how often its request was sent: "once", "4 times in 12.1 s"
     again: int  # retransmissions of its request
     on_4500: bool  # it uses UDP port 4500
@@ -113,6 +115,8 @@ class Suspect(Struct, frozen=True):
     accepted: str | None  # the proposal that the responder accepted first, in any handshake of the capture
     wanted_method: str | None  # key exchange method of the last INVALID_KE_PAYLOAD
     passed_4500: bool  # the responder sent something from port 4500, in any handshake of the capture
+    has_port_4500: bool  # the capture has an IKE message on UDP port 4500
+    redirected: bool  # the initiator then told another gateway that this responder had redirected it
 
     request_errors: IcmpFacts | None
     response_errors: IcmpFacts | None
@@ -126,6 +130,27 @@ class Suspect(Struct, frozen=True):
             return None
         vector = 16 if self.encryption is not None and "CBC" in self.encryption else 8
         return self.response_ike_bytes - (28 + 4 + 1) - vector - tag
+
+    @property
+    def auth_room(self) -> int:
+        """Least bytes of an identity and an AUTH payload in a response: two payload headers with 4 more bytes each, and
+        the output of the PRF.
+
+        Identities may be empty (RFC 7619, 2.2). AUTH of pre-shared keys, of the key of an EAP method and of NULL
+        authentication is the output of the PRF (RFC 7296, 2.15 and 2.16; RFC 7619, 2.1). Signatures have 64 bytes or
+        more, as many as the longest output of a PRF (apart from DSS with SHA-1, which RFC 8247, 3.1, advises against).
+        """
+        return 8 + 8 + get_prf_bytes(self.prf)
+
+
+#: Bytes of the output of the PRFs whose names do not tell them; others are AES with blocks of 16 bytes.
+_PRF_BYTES: Final = {"HMAC-MD5": 16, "HMAC-SHA1": 20, "HMAC-TIGER": 24}
+
+
+def get_prf_bytes(prf: str | None) -> int:
+    """Bytes of the output of a PRF by its name, such as HMAC-SHA2-256; of an unknown one those of the shortest."""
+    bits = None if prf is None else re.search(r"^HMAC-.*-(\d+)$", prf)
+    return _PRF_BYTES.get(prf or "", 16) if bits is None else int(bits[1]) // 8
 
 
 def get_tag_bytes(encryption: str | None, integrity: str | None) -> int | None:

@@ -40,7 +40,10 @@ from ikeanalyze.analysis.tables.columns import (
 )
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
@@ -140,6 +143,8 @@ def collect_facts(
     columns |= {
         "wanted_method": make_column([wanted.get(row) for row in rows.tolist()], TEXT),
         "passed_4500": responders.on_4500[place],
+        "has_port_4500": responders.has_port_4500[place],
+        "redirected": responders.redirected[place],
         "accepted": make_column([responders.accepted[at] for at in place.tolist()], TEXT),
         "step_back_ns": find_steps_back(state)[rows],
         "aaa_rejected": np.array([row in rejected_rows for row in rows.tolist()], np.bool_),
@@ -267,6 +272,7 @@ class _Collector(Struct, frozen=True):
         columns |= {
             "last_type": TextColumn(build_type_names(), self._get_types(last)),
             "last_message_id": state.exchanges.message_id[last],
+            "message_id_before": self._find_message_ids_before(),
             "sent": messages.describe_transmissions(request),
             "again": take(messages.transmissions, request, 1) - 1,
             "on_4500": on_4500.astype(np.bool_),
@@ -329,7 +335,30 @@ class _Collector(Struct, frozen=True):
             "later_unprotected": (self.state.unprotected[later], known),
             "later_idle_ns": self._measure_idle_times(later),
         }
-        return columns, {Subject.LATER_REQUEST: self._make_subject(later, response=False)}
+        return columns, {
+            Subject.LATER_REQUEST: self._make_subject(later, response=False),
+            Subject.REFUSAL: self._find_refusals(rows),
+        }
+
+    def _find_refusals(self, later: Int64Array) -> SubjectColumns:
+        """The message with the error notify that refused each suspect, as far as it was in the clear.
+
+        IKEv1 has no message with an error notify but the Informational one (RFC 2408, 4.8), which no exchange of the
+        set-up has. `later` are the exchanges after the set-ups.
+        """
+        state, messages, last = self.state, self.messages, self.set_up.last
+        is_informational = state.exchanges.protocol[later] == int(Protocol.IKEV1)
+        is_informational &= state.exchanges.exchange_type[later] == int(Ikev1ExchangeType.INFORMATIONAL)
+        rows = later[is_informational]
+        place = messages.find(rows, response=False)
+        first = messages.datagrams[messages.runs.start[place]]
+        # in the reverse order, so that the first one counts
+        rows = rows[(place >= 0) & (state.datagrams.flags[first] & FLAG_ENCRYPTED == 0)][::-1]
+        informational = self._choose_last(rows, self._number_suspects(state.exchanges.handshake[rows]))
+        response = informational < 0
+        exchanges = np.where(response, last, informational)
+        place = np.where(response, messages.find(last, response=True), messages.find(informational, response=False))
+        return self._describe(exchanges, response, messages.frames, place)
 
     def _is_suspect(self, handshake: Array) -> BoolArray:
         """Which handshakes (rows) are suspects."""
@@ -359,6 +388,11 @@ class _Collector(Struct, frozen=True):
         known = messages >= 0
         np.maximum.at(result, suspect[known], values[messages[known]])
         return _null_negative(result)
+
+    def _find_message_ids_before(self) -> tuple[UInt32Array, BoolArray]:
+        """The message ID of the exchange before the last one of each set-up, null: there is none. (suspects,)"""
+        runs = self.set_up.runs
+        return self.state.exchanges.message_id[self.set_up.rows[runs.end - 2]], runs.size > 1
 
     def _find_passed(self) -> tuple[Int64Array, Int64Array]:
         """The exchanges before the last one that ended, and the number of the suspect of each."""

@@ -5,14 +5,18 @@ from tests.analysis.analyse_captures import Handshake, analyse
 from tests.craft import SECOND, Trace
 
 
-def flood(count, *, gap, completed=0, responder="192.0.2.2"):
+def make_flood(count, *, gap, completed=0, nat=False):
     """So many handshakes that stop after IKE_SA_INIT, from as many addresses, and some that do not stop."""
     trace = Trace()
     for number in range(count):
-        trace.play(Handshake(number, initiator=f"198.51.100.{number}", responder=responder).init(), at=number * gap)
+        trace.play(Handshake(number, initiator=f"198.51.100.{number}", nat=nat).init(), at=number * gap)
     for number in range(count, count + completed):
         trace.play(Handshake(number).setup(), at=number * gap)
-    return analyse(trace).handshakes
+    return trace
+
+
+def flood(count, **options):
+    return analyse(make_flood(count, **options)).handshakes
 
 
 def test_a_flood_of_half_open_ike_sas():
@@ -23,6 +27,17 @@ def test_a_flood_of_half_open_ike_sas():
         "consistent with a flood of half-open IKE SAs."
     )
     assert entry.handshakes == tuple(range(1, 13))
+
+
+def test_a_capture_without_port_4500_looks_like_a_flood():
+    """Initiators behind a NAT continue on port 4500 (RFC 7296, section 2.23)."""
+    (entry,) = diagnose_captures(flood(20, gap=SECOND, nat=True))
+    assert entry.message.endswith(
+        "consistent with a capture filter that leaves out UDP port 4500, on which set-ups continue behind a NAT and which "
+        "no IKE message of the capture has, or with a flood of half-open IKE SAs."
+    )
+    (entry,) = diagnose_captures(flood(20, gap=SECOND, nat=True, completed=1))
+    assert entry.message.endswith("consistent with a flood of half-open IKE SAs.")
 
 
 def test_fewer_are_no_flood():

@@ -1,6 +1,7 @@
 """The rules of the diagnosis, on the test vectors and on the recorded captures."""
 
 import re
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import get_prf_bytes
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.wire.registries.ikev2_transforms import Prf
 from tests.analysis.analyse_captures import analyse, only, unsorted
 from tests.analysis.handshakes.test_handshakes import Old
-from tests.craft import MS, SECOND, Handshake, Trace, ike
+from tests.craft import MS, SECOND, Handshake, Trace, ike, ikev1
 from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -34,15 +37,34 @@ def test_the_vectors_have_their_diagnosis(case):
         assert "None" not in entry["message"] + entry["remedy"]
 
 
-def test_what_the_responder_accepted_from_another_initiator_is_named():
+def test_what_the_responder_accepted_in_another_handshake_is_named():
+    """Of whichever initiator: one that was refused may try again with other proposals."""
     trace = Trace()
     trace.play(Handshake(1, proposals=[ike.HYBRID]).setup(intermediate=[(2, 1)]))
-    trace.play(Handshake(2, initiator="192.0.2.9").refused(), at=SECOND)
+    trace.play(Handshake(2).refused(), at=SECOND)
     trace.play(Handshake(3, responder="192.0.2.8").refused(), at=2 * SECOND)
     (_, same, other) = analyse(trace).handshakes["diagnosis"].to_list()
-    accepted = "From another initiator, it accepted AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768."
+    accepted = "In another handshake, it accepted AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768."
     assert same[0]["message"].endswith(f"HMAC-SHA2-256/ECP-256. {accepted}")
     assert "accepted" not in other[0]["message"]
+
+
+def refuse_main_mode():
+    """The responder sends the error notify in an exchange of its own, as IKEv1 does (RFC 2408, section 4.8)."""
+    sa = Old()
+    no_proposal_chosen = struct.pack(">IBBH", 1, 1, 0, 14)  # DOI of IPsec, ISAKMP, without SPI
+    payloads = [(ikev1.NOTIFY, no_proposal_chosen)]
+    refusal = ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7)
+    trace = Trace()
+    trace.send(0, sa.phase1[0][0])
+    trace.send(20 * MS, refusal, from_initiator=False)
+    return trace
+
+
+def test_the_evidence_of_a_refusal_in_ikev1_is_the_informational_message():
+    (entry,) = only(analyse(refuse_main_mode()))["diagnosis"]
+    message = f"{entry['exchange']} {entry['message_id']} {entry['kind']} {entry['sender']}"
+    assert (entry["code"], message, entry["frames"]) == ("no-proposal-chosen", "Informational 7 request responder", [2])
 
 
 @pytest.mark.parametrize(
@@ -66,6 +88,19 @@ def test_main_mode_of_ikev1(answered, code, words):
     assert words in entry["message"]
 
 
+@pytest.mark.parametrize(
+    ("prf", "size"),
+    [(Prf.HMAC_MD5, 16), (Prf.HMAC_SHA1, 20), (Prf.HMAC_TIGER, 24), (Prf.AES128_XCBC, 16), (Prf.AES128_CMAC, 16),
+     (Prf.HMAC_SHA2_256, 32), (Prf.HMAC_SHA2_384, 48), (Prf.HMAC_SHA2_512, 64), (Prf.HMAC_STREEBOG_512, 64)],
+)  # fmt: skip
+def test_the_output_of_a_prf_has_a_size(prf, size):
+    assert get_prf_bytes(prf.label) == size
+
+
+def test_an_unknown_prf_counts_as_the_shortest():
+    assert get_prf_bytes(None) == get_prf_bytes("1024") == 16
+
+
 def test_a_time_is_rounded_as_if_the_handshake_were_alone():
     """1.45 s is between two rounded values."""
     trace, texts = Trace(), []
@@ -75,6 +110,45 @@ def test_a_time_is_rounded_as_if_the_handshake_were_alone():
         texts.append([entry["message"] for (entry,) in analyse(trace).handshakes["diagnosis"]])
     assert "the IKE_SA_INIT request was sent 2 times in 1.4 s." in texts[0][0]
     assert texts[1] == 2 * texts[0]
+
+
+def redirect_in_auth(*, named="192.0.2.2"):
+    """The response to IKE_AUTH has only identity, AUTH and REDIRECT (RFC 5685, section 6), and is followed.
+
+    `named`: the gateway that its next request says to have redirected it.
+    """
+    trace, first = Trace(), Handshake(1)
+    trace.play(first.init() + first.exchange(ike.IKE_AUTH, (240, 70)))
+    redirected = ike.notify(ike.REDIRECTED_FROM, bytes([1, 4, *map(int, named.split("."))]))
+    trace.play(Handshake(2, responder="192.0.2.9", notifies=[redirected]).setup(), at=SECOND)
+    return trace
+
+
+def test_a_redirect_in_ike_auth_shows_in_the_next_request():
+    entries, following = analyse(redirect_in_auth()).handshakes["diagnosis"].to_list()
+    assert [(entry["code"], entry["frames"]) for entry in entries] == [("redirected", [4])]
+    assert "to which 192.0.2.2 had redirected it" in entries[0]["message"]
+    assert following is None
+
+
+def test_a_redirect_of_another_gateway_does_not_explain_a_short_response():
+    entries, _ = analyse(redirect_in_auth(named="192.0.2.7")).handshakes["diagnosis"].to_list()
+    assert [entry["code"] for entry in entries] == ["childless"]
+
+
+def pass_port_4500():
+    """An initiator behind a NAT goes silent, and another one continues on port 4500."""
+    trace = Trace()
+    trace.play(Handshake(1, nat=True).init())
+    trace.play(Handshake(2, initiator="192.0.2.9").setup(), at=SECOND)
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    return trace
+
+
+def test_a_capture_that_has_port_4500_shows_that_the_initiator_is_silent():
+    silent, succeeded = analyse(pass_port_4500()).handshakes["diagnosis"].to_list()
+    assert [entry["code"] for entry in silent] == ["initiator-silent"]
+    assert succeeded is None
 
 
 def test_a_clock_that_is_set_back_makes_all_else_unreliable():
