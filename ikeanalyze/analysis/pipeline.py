@@ -41,6 +41,7 @@ from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
     find_invalid_spi_notifies,
     find_unprotected_exchanges,
+    find_version_refusals,
     select_ignored_messages,
 )
 from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
@@ -431,6 +432,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
     in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
     in_clear = select_ignored_messages(exchanges, messages, exchange_of_message, in_clear)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
+    wrong_version = find_version_refusals(datagrams, clear_datagrams, clear)
     parsed = inits.result()
     traffic.readings = None  # its memory is free then
     if not _wants_contents(run):
@@ -453,6 +455,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
         lacking_fragments=find_incomplete_messages(messages),
         in_clear=in_clear,
         about_esp=_find_handshakes_of_alone(about_esp, association),
+        wrong_version=_find_handshakes_of_alone(wrong_version, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=incomplete,
         undelivered=undelivered,

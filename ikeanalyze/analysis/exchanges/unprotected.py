@@ -122,16 +122,28 @@ def find_invalid_spi_notifies(datagrams: Datagrams, in_clear: BoolArray, clear: 
 
     It is a request in the clear with any SPIs, and nothing answers it. `in_clear`: of `find_clear_messages`.
     """
-    is_about_esp: BoolArray = (
-        in_clear & (datagrams.exchange_type == int(ExchangeType.INFORMATIONAL)) & ~datagrams.is_response
-    )
-    is_about_esp &= datagrams.next_payload == _NOTIFY
-    rows = np.flatnonzero(is_about_esp)
+    return _find_notifies(datagrams, in_clear & ~datagrams.is_response, clear, NotifyType.INVALID_SPI)
+
+
+def find_version_refusals(datagrams: Datagrams, in_clear: BoolArray, clear: MessageBytes) -> BoolArray:
+    """Which datagrams answer a message of another IKE version with INVALID_MAJOR_VERSION. (datagrams,)
+
+    It is a response in the clear, to a request that is no IKEv2 (RFC 7296, section 2.5). `in_clear`: of
+    `find_clear_messages`.
+    """
+    return _find_notifies(datagrams, in_clear & datagrams.is_response, clear, NotifyType.INVALID_MAJOR_VERSION)
+
+
+def _find_notifies(datagrams: Datagrams, among: BoolArray, clear: MessageBytes, notify_type: int) -> BoolArray:
+    """Which of the datagrams `among` are INFORMATIONAL messages that begin with this notify. (datagrams,)"""
+    found: BoolArray = among & (datagrams.exchange_type == int(ExchangeType.INFORMATIONAL))
+    found &= datagrams.next_payload == _NOTIFY
+    rows = np.flatnonzero(found)
     begin, size = clear.places(datagrams.datagram[rows])
-    is_about_esp[rows[size < _NOTIFY_TYPE + 2]] = False
+    found[rows[size < _NOTIFY_TYPE + 2]] = False
     rows, begin = rows[size >= _NOTIFY_TYPE + 2], begin[size >= _NOTIFY_TYPE + 2]
-    is_about_esp[rows] = read_uint16_be(clear.heap, begin + _NOTIFY_TYPE) == int(NotifyType.INVALID_SPI)
-    return is_about_esp
+    found[rows] = read_uint16_be(clear.heap, begin + _NOTIFY_TYPE) == int(notify_type)
+    return found
 
 
 def find_unprotected_exchanges(

@@ -332,6 +332,7 @@ def _find_errors(
     for row in np.flatnonzero(failing[response_form]).tolist():
         reasons[row] = facts[response_form[row]].error or ""
     exchanges = sources.state.exchanges
+    reasons |= dict.fromkeys(sources.state.wrong_version.tolist(), NotifyType.INVALID_MAJOR_VERSION.label)
     others: Mapping[int, HipFacts | Phase1Facts] = {**_select_unfinished_phase1(phase1, exchanges), **hip}
     for row, fact in others.items():
         if fact.error is not None:
