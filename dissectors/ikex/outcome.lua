@@ -114,22 +114,32 @@ local function is_about_esp(sa, all)
     return sa.version == 2 and #all > 0
 end
 
--- Whether an IKE SA of IKEv2 has only INVALID_MAJOR_VERSION responses in the clear: to a request of another version (RFC
--- 7296, 2.5).
+local function is_refusal(transmission)
+    local datagram = transmission.datagrams[1]
+    return datagram.clear and datagram.data and message.refuses_version(datagram.data)
+end
+
+-- Whether an IKE SA consists of messages that refuse its version (RFC 7296, 2.5), and of unanswered first requests.
 local function is_wrong_version(sa, all)
+    local is_refused = false
     for _, exchange in ipairs(all) do
-        if exchange.pair.exchange ~= INFORMATIONAL or #exchange.requests > 0 then
-            return false
-        end
-        for _, transmission in ipairs(exchange.responses) do
-            local datagram = transmission.datagrams[1]
-            local clear = datagram.clear and datagram.next == message.NOTIFY and datagram.data
-            if not clear or read_clear_error(clear, 2) ~= INVALID_MAJOR_VERSION then
+        local kind, first = exchange.pair.exchange, exchange.attempt == 1
+        local is_first_request = INITS[kind] or sa.version == 1 and first
+        if not is_first_request or not exchange.sets_up or #exchange.responses > 0 then
+            local refusals = kind == INFORMATIONAL and exchange.responses or exchange.requests
+            local others = kind == INFORMATIONAL and exchange.requests or exchange.responses
+            if #others > 0 or (kind ~= INFORMATIONAL and kind ~= INFORMATIONAL_V1) then
                 return false
+            end
+            for _, transmission in ipairs(refusals) do
+                if not is_refusal(transmission) then
+                    return false
+                end
+                is_refused = true
             end
         end
     end
-    return sa.version == 2 and #all > 0
+    return is_refused
 end
 
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not

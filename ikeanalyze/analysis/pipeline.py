@@ -40,6 +40,7 @@ from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
     find_invalid_spi_notifies,
+    find_refused_handshakes,
     find_unprotected_exchanges,
     find_version_refusals,
     select_ignored_messages,
@@ -455,7 +456,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams, frames_writer: "
         lacking_fragments=find_incomplete_messages(messages),
         in_clear=in_clear,
         about_esp=_find_handshakes_of_alone(about_esp, association),
-        wrong_version=_find_handshakes_of_alone(wrong_version, association),
+        wrong_version=find_refused_handshakes(wrong_version, datagrams, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=incomplete,
         undelivered=undelivered,
