@@ -3,7 +3,8 @@
 Its two SPIs identify an IKE SA, independent of addresses. Only IKE_SA_INIT needs more, because the responder's SPI is
 still 0 in the request. A request with another body belongs to the same IKE SA if the responder asked for it (COOKIE,
 INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce. It belongs to another one if it comes from elsewhere, or if the
-IKE SA had been answered. A request after a REDIRECT continues the redirected handshake. The same IKE_SA_INIT request,
+IKE SA had been answered. A message that refuses the version of a request, in another version, belongs to the request.
+A request after a REDIRECT continues the redirected handshake. The same IKE_SA_INIT request,
 more than 2 minutes after the initiator's next request, is a replay of recorded traffic and begins another IKE SA. ]]
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
@@ -324,6 +325,16 @@ local function find_without_spi(group, address, protocol)
     return candidate
 end
 
+-- The candidate of another version, and unanswered, whose request a message refuses (RFC 7296, 2.5); nil if none.
+local function find_refused(group, parsed, endpoint)
+    local head = parsed.head
+    local candidate = head.spi_r == NO_SPI and group.by_endpoint[endpoint]
+    if not candidate or candidate.protocol == head.major or candidate.answered or candidate.spi_known then
+        return nil
+    end
+    return parsed.clear and parsed.data and message.refuses_version(parsed.data) and candidate or nil
+end
+
 --- The IKE SA of a message, given as
 -- {head, init, data, digest, time, source, source_port, destination, destination_port}.
 function Association:associate(parsed)
@@ -357,6 +368,10 @@ function Association:associate(parsed)
     if not init then
         -- the response with this SPI is not in the capture
         local only = head.spi_r == NO_SPI and head.major == 2 and group.count == 1 and group.only
+        local refused = find_refused(group, parsed, endpoint)
+        if refused then
+            return refused.sa
+        end
         candidate = only and only.protocol == head.major and only -- an error whose sender does not know the IKE SA
             or find_only_candidate(group, head)
             or find_without_spi(group, address, head.major)

@@ -190,4 +190,25 @@ function message.body(data, payload)
     return sub(data, payload.first, payload.last)
 end
 
+local INVALID_MAJOR_VERSION, NOTIFY_V1 = 5, 11
+
+--- Whether a clear message has the notify INVALID_MAJOR_VERSION, which has the same number in IKEv1 (RFC 2408).
+function message.refuses_version(data)
+    local head = message.header(data)
+    for _, payload in ipairs(head and message.payloads(data, head.next, message.HEADER + 1, head.length) or {}) do
+        if head.major == 2 and payload.type == message.NOTIFY then
+            local notify = message.notify(data, payload)
+            if notify and notify.type == INVALID_MAJOR_VERSION then
+                return true
+            end
+        elseif head.major == 1 and payload.type == NOTIFY_V1 and payload.last - payload.first >= 7 then
+            local high, low = data:byte(payload.first + 6, payload.first + 7)
+            if high * 256 + low == INVALID_MAJOR_VERSION then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 return message

@@ -24,7 +24,7 @@ local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED = 36, 37, 24
 local REFUSALS = { [16407] = true, [16412] = true }
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
 local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
-local INVALID_SPI = names.of(names.notify, 11)
+local INVALID_SPI, INVALID_MAJOR_VERSION = names.of(names.notify, 11), names.of(names.notify, 5)
 local NOTIFY_V1 = 11
 local MISSES_PACKETS = { cut = true, unanswered = true, ["half-open"] = true }
 
@@ -112,6 +112,34 @@ local function is_about_esp(sa, all)
         end
     end
     return sa.version == 2 and #all > 0
+end
+
+local function is_refusal(transmission)
+    local datagram = transmission.datagrams[1]
+    return datagram.clear and datagram.data and message.refuses_version(datagram.data)
+end
+
+-- Whether an IKE SA consists of messages that refuse its version (RFC 7296, 2.5), and of unanswered first requests.
+local function is_wrong_version(sa, all)
+    local is_refused = false
+    for _, exchange in ipairs(all) do
+        local kind, first = exchange.pair.exchange, exchange.attempt == 1
+        local is_first_request = INITS[kind] or sa.version == 1 and first
+        if not is_first_request or not exchange.sets_up or #exchange.responses > 0 then
+            local refusals = kind == INFORMATIONAL and exchange.responses or exchange.requests
+            local others = kind == INFORMATIONAL and exchange.requests or exchange.responses
+            if #others > 0 or (kind ~= INFORMATIONAL and kind ~= INFORMATIONAL_V1) then
+                return false
+            end
+            for _, transmission in ipairs(refusals) do
+                if not is_refusal(transmission) then
+                    return false
+                end
+                is_refused = true
+            end
+        end
+    end
+    return is_refused
 end
 
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
@@ -318,9 +346,10 @@ local function is_rekeyed(sa, all, conversation)
         if sa.version ~= 2 or exchange.sets_up then
             return false
         end
-        local request = exchange.requests[1]
-        -- INVALID_SPI of an ESP packet has message ID 0 and any IKE SPIs (RFC 7296, 1.5)
-        local in_clear = request and exchanges.is_in_clear(request)
+        local first_message = exchange.requests[1] or exchange.responses[1]
+        -- INVALID_SPI of an ESP packet has message ID 0 and any IKE SPIs (RFC 7296, 1.5), INVALID_MAJOR_VERSION those
+        -- of a request of another version
+        local in_clear = first_message and exchanges.is_in_clear(first_message)
         local first = pair.message_id == 0 and not INITS[pair.exchange] and not in_clear
         -- after others, message ID 0 synchronises those of an older IKE SA (RFC 6311, 4.1)
         if pair.requested_by_initiator then
@@ -358,7 +387,7 @@ local function decide(sa, all, evidence, proven, reason)
         return "established", nil
     end
     local error_name, wanted = find_refusal(sa, all)
-    error_name = Radius.find_failure(sa) or error_name
+    error_name = Radius.find_failure(sa) or error_name or (is_wrong_version(sa, all) and INVALID_MAJOR_VERSION)
     if error_name then
         return "failed", error_name
     elseif not evidence.begun or evidence.one_sided then

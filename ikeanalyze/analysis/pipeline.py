@@ -41,7 +41,9 @@ from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
     find_invalid_spi_notifies,
+    find_refused_handshakes,
     find_unprotected_exchanges,
+    find_version_refusals,
     select_ignored_messages,
 )
 from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
@@ -464,6 +466,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
     in_clear = select_ignored_messages(exchanges, messages, exchange_of_message, in_clear)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
+    wrong_version = find_version_refusals(datagrams, clear_datagrams, clear)
     parsed = inits.result()
     traffic.readings = None  # its memory is free then
     if not _wants_contents(run):
@@ -486,6 +489,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         lacking_fragments=find_incomplete_messages(messages),
         in_clear=in_clear,
         about_esp=_find_handshakes_of_alone(about_esp, association),
+        wrong_version=find_refused_handshakes(wrong_version, datagrams, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=incomplete,
         undelivered=undelivered,

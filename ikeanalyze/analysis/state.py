@@ -34,6 +34,7 @@ class AnalysisState(Struct, frozen=True):
     lacking_fragments: Int64Array  # rows of the first transmissions of messages that lack fragments (RFC 7383)
     in_clear: Int64Array  # rows of messages in the clear that should be encrypted (see `unprotected`), rising
     about_esp: Int64Array  # handshakes that consist of INVALID_SPI outside of an IKE SA alone, rising
+    wrong_version: Int64Array  # handshakes that consist of a request and refusals of its version, rising
     unprotected: BoolArray  # which exchanges have such a response, and no encrypted one. (exchanges,)
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     undelivered: BoolArray  # which of them lack IP fragments, except for those of IKEv1. (datagrams,)

@@ -238,15 +238,16 @@ def _latest_requests(
 def _find_revoked_refusals(state: AnalysisState, ignored: Int64Array) -> Int64Array:
     """The rows of responses that refuse an IKE_SA_INIT request which another response accepts (RFC 7296, 2.21.1).
 
-    `ignored`: rows of other responses that do not count.
+    The rows `ignored` are of messages that do not count.
     """
     exchanges, messages, exchange = state.exchanges, state.messages, state.exchange_of_message
     several = (exchanges.response_messages > 1) & (exchanges.protocol == Protocol.IKEV2)
     several &= np.isin(exchanges.exchange_type, INIT_EXCHANGES)
     if not several.any():
         return np.zeros(0, np.int64)
-    rows = np.flatnonzero(several[exchange] & messages.response)
-    rows = rows[~np.isin(rows, ignored)]
+    counts = several[exchange] & messages.response
+    counts[ignored] = False
+    rows = np.flatnonzero(counts)
     # those that accept begin with SA, or with a nonce (IKE_SESSION_RESUME)
     refuses = messages.next_payload[rows] == int(PayloadType.NOTIFY)
     accepted = np.zeros(len(exchanges), np.bool_)

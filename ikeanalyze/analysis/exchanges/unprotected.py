@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.messages.association import SaAssociation, is_init, refuses_version
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import (
@@ -24,9 +25,11 @@ from ikeanalyze.capture.arrays import (
     UInt32Array,
     read_struct_array,
     read_uint16_be,
+    sort_distinct,
 )
 from ikeanalyze.capture.buffers import Columns, MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
@@ -122,16 +125,42 @@ def find_invalid_spi_notifies(datagrams: Datagrams, in_clear: BoolArray, clear: 
 
     It is a request in the clear with any SPIs, and nothing answers it. `in_clear`: of `find_clear_messages`.
     """
-    is_about_esp: BoolArray = (
-        in_clear & (datagrams.exchange_type == int(ExchangeType.INFORMATIONAL)) & ~datagrams.is_response
-    )
-    is_about_esp &= datagrams.next_payload == _NOTIFY
-    rows = np.flatnonzero(is_about_esp)
+    return _find_notifies(datagrams, in_clear & ~datagrams.is_response, clear, NotifyType.INVALID_SPI)
+
+
+def find_version_refusals(datagrams: Datagrams, in_clear: BoolArray, clear: MessageBytes) -> BoolArray:
+    """Which datagrams refuse the IKE version of a request with INVALID_MAJOR_VERSION (RFC 7296, 2.5). (datagrams,)
+
+    In IKEv2 it is a response in the clear, in IKEv1 an informational message. `in_clear`: of `find_clear_messages`.
+    """
+    found = _find_notifies(datagrams, in_clear & datagrams.is_response, clear, NotifyType.INVALID_MAJOR_VERSION)
+    ikev1 = datagrams.is_ikev1 & (datagrams.exchange_type == int(Ikev1ExchangeType.INFORMATIONAL))
+    for row in np.flatnonzero(ikev1 & (datagrams.spi_r == 0)).tolist():
+        found[row] = refuses_version(clear.get(int(datagrams.datagram[row]), b""), Protocol.IKEV1)
+    return found
+
+
+def find_refused_handshakes(refusals: BoolArray, datagrams: Datagrams, association: SaAssociation) -> Int64Array:
+    """The handshakes that consist of refusals of their version and of unanswered first requests, rising."""
+    if not refusals.any():
+        return np.zeros(0, np.int64)
+    requests = is_init(datagrams) & (datagrams.is_ikev1 | ~datagrams.is_response) & (datagrams.spi_r == 0)
+    others = np.bincount(association.handshake[~(refusals | requests)], minlength=association.count)
+    handshakes = sort_distinct(association.handshake[refusals]).astype(np.int64)
+    alone: Int64Array = handshakes[others[handshakes] == 0]
+    return alone
+
+
+def _find_notifies(datagrams: Datagrams, among: BoolArray, clear: MessageBytes, notify_type: int) -> BoolArray:
+    """Which of the datagrams `among` are INFORMATIONAL messages that begin with this notify. (datagrams,)"""
+    found: BoolArray = among & (datagrams.exchange_type == int(ExchangeType.INFORMATIONAL))
+    found &= datagrams.next_payload == _NOTIFY
+    rows = np.flatnonzero(found)
     begin, size = clear.places(datagrams.datagram[rows])
-    is_about_esp[rows[size < _NOTIFY_TYPE + 2]] = False
+    found[rows[size < _NOTIFY_TYPE + 2]] = False
     rows, begin = rows[size >= _NOTIFY_TYPE + 2], begin[size >= _NOTIFY_TYPE + 2]
-    is_about_esp[rows] = read_uint16_be(clear.heap, begin + _NOTIFY_TYPE) == int(NotifyType.INVALID_SPI)
-    return is_about_esp
+    found[rows] = read_uint16_be(clear.heap, begin + _NOTIFY_TYPE) == int(notify_type)
+    return found
 
 
 def find_unprotected_exchanges(

@@ -278,8 +278,8 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
     known: dict[tuple[tuple[bool, bytes], ...], Phase1Facts] = {}
     for row in np.flatnonzero(state.datagrams.is_ikev1).tolist():
         data = state.get_clear_ikev1(row)
-        if data is not None:
-            handshake = int(state.association.handshake[row])
+        handshake = int(state.association.handshake[row])
+        if data is not None and handshake in messages:  # one of IKEv2 may have been refused with IKEv1
             messages[handshake].append((bool(state.association.from_initiator[row]), data))
     facts: dict[int, Phase1Facts] = {}
     while messages:
@@ -332,6 +332,7 @@ def _find_errors(
     for row in np.flatnonzero(failing[response_form]).tolist():
         reasons[row] = facts[response_form[row]].error or ""
     exchanges = sources.state.exchanges
+    reasons |= dict.fromkeys(sources.state.wrong_version.tolist(), NotifyType.INVALID_MAJOR_VERSION.label)
     others: Mapping[int, HipFacts | Phase1Facts] = {**_select_unfinished_phase1(phase1, exchanges), **hip}
     for row, fact in others.items():
         if fact.error is not None:

@@ -10,6 +10,8 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
   belongs to the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
   nonce. It belongs to another one if it comes from elsewhere (two initiators chose the same SPI) or if the IKE SA had
   been answered (an SPI is used again).
+- A responder that does not speak the version of the first request refuses it in a version that it speaks, with the SPIs
+  of the request (RFC 7296, section 2.5). That message belongs to the request.
 - An initiator that has sent its next request does not repeat IKE_SA_INIT (RFC 7296, section 2.1), and a network
   delivers packets within 2 minutes (RFC 9293, section 3.4.2). The same request later than that is a replay of recorded
   traffic, and begins another IKE SA; the messages from its response on belong to that one.
@@ -202,7 +204,7 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
 
 
 def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> BoolArray:
-    """Whether the initiator sent each datagram: a flag in IKEv2; in IKEv1 the initiator sends the first message.
+    """Whether the initiator sent each datagram: a flag in IKEv2; with IKEv1 the initiator sends the first message.
 
     The flag does not count if it contradicts the addresses of IKE_SA_INIT (`find_contradicted_flags`).
     """
@@ -212,9 +214,8 @@ def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> Bo
     ikev1_rows = np.flatnonzero(datagrams.is_ikev1)
     if len(ikev1_rows):
         first = np.full(count, -1, np.int64)
-        ids = handshake[ikev1_rows]
-        first[ids[::-1]] = ikev1_rows[::-1]
-        head = first[ids]
+        first[handshake[::-1]] = np.arange(len(handshake))[::-1]
+        head = first[handshake[ikev1_rows]]
         same_host = datagrams.source[ikev1_rows] == datagrams.source[head]
         both_ends_alike = datagrams.source[head] == datagrams.destination[head]
         same_port = datagrams.source_port[ikev1_rows] == datagrams.source_port[head]
@@ -246,6 +247,17 @@ def find_contradicted_flags(datagrams: Datagrams, handshake: Int32Array, count: 
     forth = (source == initiator[own]) & (destination == responder[own])
     back = (source == responder[own]) & (destination == initiator[own])
     return rows[np.where(is_flagged[rows], back, forth)]
+
+
+def refuses_version(data: bytes, protocol: int) -> bool:
+    """Whether a clear message has the notify INVALID_MAJOR_VERSION, which has the same number in IKEv1 (RFC 2408)."""
+    if protocol == Protocol.IKEV2:
+        return any(notify_type == NotifyType.INVALID_MAJOR_VERSION for notify_type, _ in parse_init(data).notifies)
+    if protocol != Protocol.IKEV1:
+        return False
+    from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
+
+    return NotifyType.INVALID_MAJOR_VERSION in parse_phase1_message(data).notifies
 
 
 class _IkeSaCandidate(Struct):
@@ -304,7 +316,8 @@ class SpiDisambiguator:
                 else:
                     candidate = self._assign_response(view, here, protocol, spi_r)
             else:
-                candidate = self._assign_later_message(here, protocol, spi_r)
+                refused = None if spi_r else self._find_refused(here, protocol, self._clear.get(datagram, b""))
+                candidate = refused or self._assign_later_message(here, protocol, spi_r)
                 if moves_on and candidate.moved_on_ns is None:
                     candidate.moved_on_ns = time_ns
             result.append(candidate.index)
@@ -382,6 +395,13 @@ class SpiDisambiguator:
             if spi_r or protocol == Protocol.IKEV2:
                 self._add_spi(candidate, protocol, spi_r)
         return candidate
+
+    def _find_refused(self, endpoint: Endpoint, protocol: int, data: bytes) -> _IkeSaCandidate | None:
+        """The unanswered IKE SA of another version whose request this message refuses, if it does."""
+        candidate = self._by_endpoint.get(endpoint)
+        if candidate is None or candidate.protocol == protocol or candidate.answered or candidate.spis:
+            return None
+        return candidate if refuses_version(data, protocol) else None
 
     def _find_without_spi(self, address: int, protocol: int) -> _IkeSaCandidate | None:
         """The first IKE SA of this initiator without a known responder SPI.
