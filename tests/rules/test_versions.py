@@ -7,7 +7,7 @@ import pytest
 
 import ikeanalyze
 from tests.craft import SECOND, Handshake, Trace, ike, ikev1
-from tests.dissectors.run_plugin import run_plugin
+from tests.dissectors.run_plugin import fields, run_plugin
 
 INVALID_MAJOR_VERSION = 5
 
@@ -93,3 +93,13 @@ def test_the_plugin_has_the_refusal(make, tshark):
     lines = run_plugin(tshark, make_capture(messages), "-q", "-z", "ikex,handshakes").lines
     rows = [line.split() for line in lines if line.split()[:1] and line.split()[0].isdigit()]
     assert [(row[3], row[13], row[-1] if row[-1] != "-" else None) for row in rows] == [row[1:] for row in expected]
+
+
+@pytest.mark.parametrize("make", [refuse_version_2, refuse_version_1], ids=lambda make: make.__name__)
+def test_a_refused_version_has_a_diagnosis_with_the_refusal_as_evidence(make, tshark):
+    capture = make_capture(make()[0])
+    [entry] = ikeanalyze.read(capture).handshakes["diagnosis"][0]
+    assert (entry["code"], entry["frames"]) == ("version-refused", [2])
+    names = [f"ikex.diagnosis.{name}" for name in ("code", "message")]
+    rows = fields(tshark, capture, *names, only="ikex.handshake == 1")
+    assert {tuple(row) for row in rows} == {(entry["code"], entry["message"])}

@@ -10,7 +10,7 @@ local providers = {}
 
 local NONE = {}
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
-local INFORMATIONAL_V1 = 5
+local INFORMATIONAL, INFORMATIONAL_V1 = 37, 5
 
 local function is_of_type(exchange, kind)
     return exchange.pair.sa.version == 2 and exchange.pair.exchange == kind
@@ -347,13 +347,16 @@ function providers.RESPONSE(facts)
 end
 
 -- The message with the error notify that refused a handshake, as far as it was in the clear: IKEv1 has no message with
--- one but the Informational one (RFC 2408, 4.8), which no exchange of the set-up has.
+-- one but the Informational one (RFC 2408, 4.8), which no exchange of the set-up has. A responder of IKEv2 refuses
+-- another version in an INFORMATIONAL response (RFC 7296, 2.5).
 function providers.REFUSAL(facts)
-    for _, exchange in ipairs(facts.sa.version == 1 and facts.exchanges or NONE) do
-        local first = exchange.requests[1]
-        local is_informational = not exchange.sets_up and exchange.pair.exchange == INFORMATIONAL_V1
-        if is_informational and first and first.datagrams[1].clear then
+    local is_wrong_version = facts.reason == "INVALID_MAJOR_VERSION"
+    for _, exchange in ipairs((facts.sa.version == 1 or is_wrong_version) and facts.exchanges or NONE) do
+        local kind, request, response = exchange.pair.exchange, exchange.requests[1], exchange.responses[1]
+        if not exchange.sets_up and kind == INFORMATIONAL_V1 and request and request.datagrams[1].clear then
             return new_subject(exchange, "request", messages.summarize(exchange.requests))
+        elseif is_wrong_version and kind == INFORMATIONAL and response and response.datagrams[1].clear then
+            return new_subject(exchange, "response", messages.summarize(exchange.responses))
         end
     end
     return facts.RESPONSE

@@ -204,6 +204,16 @@ return {
                 .. "cluster have the same key for them.",
     },
     {
+        code = "version-refused", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.5", subject = "REFUSAL",
+        when = function(f)
+            return has_reason(f, "INVALID_MAJOR_VERSION", "INVALID-MAJOR-VERSION")
+        end,
+        sentence = "The responder does not accept the version of IKE of the {last_type} request ({reason}).",
+        remedy = "Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet "
+            .. "has a version that the responder speaks.",
+    },
+    {
         code = "error-notify", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 3.10.1", subject = "REFUSAL",
         when = function(f)

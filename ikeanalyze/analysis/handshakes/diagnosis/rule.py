@@ -30,7 +30,7 @@ class Subject(StrEnum):
 
     REQUEST = "request of the last exchange of the set-up"
     RESPONSE = "response of the last exchange of the set-up"
-    REFUSAL = "the same response; of IKEv1 the Informational message, if the error notify is in one"
+    REFUSAL = "the same response, or the Informational message that has the error notify in the clear"
     REJECTED_REQUEST = "the same request, with the ICMP errors about it"
     REJECTED_RESPONSE = "the same response, with the ICMP errors about it"
     INIT_RESPONSE = "response of the last IKE_SA_INIT"

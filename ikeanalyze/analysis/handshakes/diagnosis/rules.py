@@ -322,6 +322,17 @@ RULES: Final = (
         "same key for them.",
     ),
     Rule(
+        code="version-refused",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.5",
+        subject=Subject.REFUSAL,
+        when=lambda s: _failed(s, "INVALID_MAJOR_VERSION", "INVALID-MAJOR-VERSION"),
+        sentence="The responder does not accept the version of IKE of the {last_type} request ({reason}).",
+        remedy="Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet has "
+        "a version that the responder speaks.",
+    ),
+    Rule(
         code="error-notify",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,

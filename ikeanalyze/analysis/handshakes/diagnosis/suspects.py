@@ -344,21 +344,30 @@ class _Collector(Struct, frozen=True):
         """The message with the error notify that refused each suspect, as far as it was in the clear.
 
         IKEv1 has no message with an error notify but the Informational one (RFC 2408, 4.8), which no exchange of the
-        set-up has. `later` are the exchanges after the set-ups.
+        set-up has. A responder of IKEv2 refuses another version in an INFORMATIONAL response (RFC 7296, 2.5). `later`
+        are the exchanges after the set-ups.
         """
         state, messages, last = self.state, self.messages, self.set_up.last
-        is_informational = state.exchanges.protocol[later] == int(Protocol.IKEV1)
-        is_informational &= state.exchanges.exchange_type[later] == int(Ikev1ExchangeType.INFORMATIONAL)
-        rows = later[is_informational]
-        place = messages.find(rows, response=False)
+        exchanges = state.exchanges
+        protocol, exchange_type = exchanges.protocol[later], exchanges.exchange_type[later]
+        ikev1 = (protocol == int(Protocol.IKEV1)) & (exchange_type == int(Ikev1ExchangeType.INFORMATIONAL))
+        ikev2 = (protocol == int(Protocol.IKEV2)) & (exchange_type == int(ExchangeType.INFORMATIONAL))
+        ikev2 &= np.isin(exchanges.handshake[later], state.wrong_version)
+        rows = later[ikev1 | ikev2]
+        place = self._find_refusal(rows)
         first = messages.datagrams[messages.runs.start[place]]
         # in the reverse order, so that the first one counts
         rows = rows[(place >= 0) & (state.datagrams.flags[first] & FLAG_ENCRYPTED == 0)][::-1]
-        informational = self._choose_last(rows, self._number_suspects(state.exchanges.handshake[rows]))
-        response = informational < 0
-        exchanges = np.where(response, last, informational)
-        place = np.where(response, messages.find(last, response=True), messages.find(informational, response=False))
-        return self._describe(exchanges, response, messages.frames, place)
+        informational = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
+        response = (informational < 0) | (exchanges.protocol[informational] == int(Protocol.IKEV2))
+        place = np.where(informational < 0, messages.find(last, response=True), self._find_refusal(informational))
+        return self._describe(np.where(informational < 0, last, informational), response, messages.frames, place)
+
+    def _find_refusal(self, informational: Int64Array) -> Int64Array:
+        """The messages of informational exchanges that can refuse a request: those of IKEv2 have it in the response."""
+        of_request, of_response = (self.messages.find(informational, response=side) for side in (False, True))
+        is_ikev2 = self.state.exchanges.protocol[informational] == int(Protocol.IKEV2)
+        return np.where(is_ikev2, of_response, of_request)
 
     def _is_suspect(self, handshake: Array) -> BoolArray:
         """Which handshakes (rows) are suspects."""
