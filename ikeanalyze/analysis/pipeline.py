@@ -54,7 +54,12 @@ from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
 )
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
-from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
+from ikeanalyze.analysis.messages.association import (
+    SaAssociation,
+    associate_datagrams,
+    find_wrong_flags,
+    follow_redirects,
+)
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
@@ -66,7 +71,6 @@ from ikeanalyze.analysis.messages.duplicates import (
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, reassemble_clear_messages
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
-from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
@@ -356,7 +360,11 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     if facts.partial:
         share_waiting_handshakes(state, endings, radius, facts)
     warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
-    warnings += warn_of_wrong_flags(state, facts)
+    wrong_flags = find_wrong_flags(state.datagrams, state.association)
+    if len(wrong_flags) or facts.partial:
+        from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
+
+        warnings += warn_of_wrong_flags(state, wrong_flags, facts)
     contents = None
     if _wants_contents(run):
         contents, findings = _summarise_contents(run, state, ids.result().handshake)

@@ -210,8 +210,9 @@ return {
             return has_reason(f, "INVALID_MAJOR_VERSION", "INVALID-MAJOR-VERSION")
         end,
         sentence = "The responder does not accept the version of IKE of the {last_type} request ({reason}).",
-        remedy = "Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet "
-            .. "has a version that the responder speaks.",
+        remedy =
+            "Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet has "
+                .. "a version that the responder speaks.",
     },
     {
         code = "error-notify", effect = "stopped", confidence = "certain",

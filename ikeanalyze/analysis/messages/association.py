@@ -249,6 +249,19 @@ def find_contradicted_flags(datagrams: Datagrams, handshake: Int32Array, count: 
     return rows[np.where(is_flagged[rows], back, forth)]
 
 
+def find_wrong_flags(datagrams: Datagrams, association: SaAssociation) -> Int64Array:
+    """The rows of datagrams of IKEv2 whose flags contradict their senders (RFC 7296, section 3.1).
+
+    IKE_SA_INIT must have the Initiator flag or the Response flag, and not both.
+    """
+    is_flagged = datagrams.from_initiator
+    wrong = np.equal(is_flagged, datagrams.is_response)
+    if wrong.any():
+        wrong &= is_ikev2_init(datagrams)
+    wrong |= is_flagged != association.from_initiator
+    return np.flatnonzero(wrong & (datagrams.protocol == Protocol.IKEV2))
+
+
 def refuses_version(data: bytes, protocol: int) -> bool:
     """Whether a clear message has the notify INVALID_MAJOR_VERSION, which has the same number in IKEv1 (RFC 2408)."""
     if protocol == Protocol.IKEV2:

@@ -13,7 +13,6 @@ from ikeanalyze.analysis.messages.association import is_ikev2_init
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, sort_distinct
-from ikeanalyze.capture.decode.classify import Protocol
 
 
 class _Contradiction(IntEnum):
@@ -39,9 +38,16 @@ _TEXTS: Final = {
 }
 
 
-def warn_of_wrong_flags(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, tuple[int | None, str]]]:
-    """Return a warning for each capture and each kind of contradiction: the first packet, and a text."""
-    rows, kinds = _find_contradictions(state)
+def warn_of_wrong_flags(
+    state: AnalysisState, rows: Int64Array, facts: CaptureFacts
+) -> list[tuple[int, tuple[int | None, str]]]:
+    """Return a warning for each capture and each kind of contradiction: the first packet, and a text.
+
+    `rows` are the datagrams that `find_wrong_flags` has found.
+    """
+    # INVALID_SPI about an ESP packet has the flag, whoever sends it (RFC 7296, section 1.5)
+    rows = rows[~np.isin(state.message_of_datagram[rows], state.in_clear)] if len(rows) else rows
+    kinds = _classify(state, rows)
     captures = state.capture[state.association.handshake[rows]]
     frames = state.datagrams.number[rows].astype(np.int64)
     shared = facts.share(SharedFact.WRONG_FLAGS, lambda: {"frame": frames, "kind": kinds})
@@ -58,16 +64,9 @@ def warn_of_wrong_flags(state: AnalysisState, facts: CaptureFacts) -> list[tuple
     return warnings
 
 
-def _find_contradictions(state: AnalysisState) -> tuple[Int64Array, UInt8Array]:
-    """The rows of the datagrams, and the `_Contradiction` of each."""
+def _classify(state: AnalysisState, rows: Int64Array) -> UInt8Array:
+    """The `_Contradiction` of each of these datagrams."""
     datagrams = state.datagrams
-    is_flagged, ikev2 = datagrams.from_initiator, datagrams.protocol == Protocol.IKEV2
-    of_init = ikev2 & (is_flagged == datagrams.is_response)
-    if of_init.any():
-        of_init &= is_ikev2_init(datagrams)
-    others = ikev2 & (is_flagged != state.association.from_initiator)
-    rows = np.flatnonzero(of_init | others)
-    # INVALID_SPI about an ESP packet has the flag, whoever sends it (RFC 7296, section 1.5)
-    rows = rows[~np.isin(state.message_of_datagram[rows], state.in_clear)] if len(rows) else rows
-    kinds = np.where(of_init[rows], np.uint8(_Contradiction.INIT), is_flagged[rows].astype(np.uint8))
-    return rows, kinds
+    is_flagged = datagrams.from_initiator[rows]
+    of_init = is_ikev2_init(datagrams)[rows] & (is_flagged == datagrams.is_response[rows])
+    return np.where(of_init, np.uint8(_Contradiction.INIT), is_flagged.astype(np.uint8))

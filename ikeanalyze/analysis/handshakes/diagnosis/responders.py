@@ -67,8 +67,10 @@ def _find_redirected_set_ups(handshakes: HandshakeColumns, state: AnalysisState)
     initiator, begin, and the other gateway as text.
     """
     inits, gateways = state.inits, _find_gateways(state.inits.views)
-    form = inits.look_up(inits.form, state.summary.request) if gateways else np.empty(0, np.int64)
-    rows = np.flatnonzero(np.isin(form, list(gateways)))
+    form, rows = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if gateways:
+        form = inits.look_up(inits.form, state.summary.request)
+        rows = np.flatnonzero(np.isin(form, list(gateways)))
     return {
         "initiator": handshakes.ends.initiator[rows],
         "start_ns": handshakes.start_ns[rows],
@@ -96,6 +98,8 @@ def _find_redirected(
     columns = (redirects[name].tolist() for name in ("initiator", "start_ns", "gateway"))
     for initiator, start_ns, gateway in zip(*columns, strict=True):
         followed.setdefault((initiator, gateway), []).append(start_ns)
+    if not followed:
+        return result
     initiators = np.fromiter({initiator for initiator, _ in followed}, np.uint64)
     for place in np.flatnonzero(np.isin(handshakes.ends.initiator[rows], initiators)).tolist():
         row = int(rows[place])
