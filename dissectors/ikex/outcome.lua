@@ -462,7 +462,7 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
     end
     local succeeded = result.outcome == "completed" or result.outcome == "established"
     local whole = evidence.begun and evidence.finished and not evidence.has_gap and proven ~= "open"
-    -- nothing takes no time: the packets have none of their own, or the clock is too coarse
+    -- if all packets have the same time, they have none of their own, or the clock is too coarse
     if first and succeeded and whole and last_time - evidence.waited ~= first.request_time then
         result.setup = (last.answered and last.end_time or last.request_time) - first.request_time
         for _, exchange in ipairs(all) do

@@ -40,6 +40,7 @@ from ikeanalyze.analysis.exchanges.radius import (
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
+    find_handshakes_of_alone,
     find_invalid_spi_notifies,
     find_refused_handshakes,
     find_unprotected_exchanges,
@@ -95,7 +96,7 @@ from ikeanalyze.analysis.tables.tables import (
     make_address_columns,
     make_empty_tables,
 )
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers
@@ -496,7 +497,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         capture=capture,
         lacking_fragments=find_incomplete_messages(messages),
         in_clear=in_clear,
-        about_esp=_find_handshakes_of_alone(about_esp, association),
+        about_esp=find_handshakes_of_alone(about_esp, association),
         wrong_version=find_refused_handshakes(wrong_version, datagrams, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=incomplete,
@@ -505,16 +506,6 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         translated=grouped.translated,
         hits=hits,
     )
-
-
-def _find_handshakes_of_alone(rows: BoolArray, association: SaAssociation) -> Int64Array:
-    """The handshakes that consist only of these datagrams."""
-    if not rows.any():
-        return np.zeros(0, np.int64)
-    others = np.bincount(association.handshake[~rows], minlength=association.count)
-    handshakes = sort_distinct(association.handshake[rows])
-    alone: Int64Array = handshakes[others[handshakes] == 0]
-    return alone
 
 
 def _wants_contents(run: _PipelineRun) -> bool:

@@ -145,8 +145,17 @@ def find_refused_handshakes(refusals: BoolArray, datagrams: Datagrams, associati
     if not refusals.any():
         return np.zeros(0, np.int64)
     requests = is_init(datagrams) & (datagrams.is_ikev1 | ~datagrams.is_response) & (datagrams.spi_r == 0)
-    others = np.bincount(association.handshake[~(refusals | requests)], minlength=association.count)
-    handshakes = sort_distinct(association.handshake[refusals]).astype(np.int64)
+    return find_handshakes_of_alone(refusals, association, refusals | requests)
+
+
+def find_handshakes_of_alone(
+    rows: BoolArray, association: SaAssociation, allowed: BoolArray | None = None
+) -> Int64Array:
+    """The handshakes that consist of these datagrams alone, rising; `allowed`: these, and others that may be there."""
+    if not rows.any():
+        return np.zeros(0, np.int64)
+    others = np.bincount(association.handshake[~(rows if allowed is None else allowed)], minlength=association.count)
+    handshakes = sort_distinct(association.handshake[rows]).astype(np.int64)
     alone: Int64Array = handshakes[others[handshakes] == 0]
     return alone
 

@@ -206,7 +206,7 @@ def _compute_breakdown(
     complete = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
     # a capture may lack messages of a handshake whose other messages prove success
     complete &= evidence.begun & ~evidence.hole & evidence.finished
-    # nothing takes no time: the packets have none of their own, or the clock is too coarse
+    # if all packets have the same time, they have none of their own, or the clock is too coarse
     complete &= find_last_times(sources.state) != start_ns
     hosts = endpoints.initiator, endpoints.responder
     return compute_time_breakdown(
