@@ -49,23 +49,26 @@ function Conversation:new_sa(parsed)
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
-    if parsed.init and head.major == 2 and head.from_initiator ~= head.response and sa.initiator ~= sa.responder then
-        sa.first_initiator, sa.first_responder = sa.initiator, sa.responder
-    end
     self.sas[sa.number] = sa
     self:add_to_path(sa)
+    if parsed.init and head.major == 2 and head.from_initiator ~= head.response and sa.initiator ~= sa.responder then
+        sa.first_hosts = sa.path.hosts
+    end
     local list = self:of_hosts(sa)
     list[#list + 1] = sa
     return sa
 end
 
--- Put an IKE SA into its path: the IKE SAs with the same initiator and responder. `added`: their datagrams so far;
--- `repeated`: a message may have been sent more than once; `settled`: `added` when the module `paths` decided.
+-- Put an IKE SA into its path: the IKE SAs with the same initiator and responder, its `hosts`. `added`: their datagrams
+-- so far; `repeated`: a message may have been sent more than once; `settled`: `added` when the module `paths` decided.
 function Conversation:add_to_path(sa)
     local key = sa.initiator .. " " .. sa.responder
     local path = self.paths[key]
     if not path then
-        path = { sas = {}, added = 0, repeated = false, settled = 0 }
+        path = {
+            sas = {}, added = 0, repeated = false, settled = 0,
+            hosts = { initiator = sa.initiator, responder = sa.responder },
+        }
         self.paths[key] = path
     end
     path.sas[#path.sas + 1] = sa
@@ -86,13 +89,13 @@ end
 -- Whether the initiator sent a message of IKEv2: its flag, unless that contradicts the addresses of IKE_SA_INIT. No NAT
 -- and no MOBIKE turns these round, since they give a host another address than that of its peer.
 local function is_from_initiator(sa, parsed)
-    local flag = parsed.head.from_initiator
-    if not sa.first_initiator or parsed.init then
+    local flag, hosts = parsed.head.from_initiator, sa.first_hosts
+    if not hosts or parsed.init then
         return flag
     elseif flag then
-        return not (parsed.source == sa.first_responder and parsed.destination == sa.first_initiator)
+        return not (parsed.source == hosts.responder and parsed.destination == hosts.initiator)
     end
-    return parsed.source == sa.first_initiator and parsed.destination == sa.first_responder
+    return parsed.source == hosts.initiator and parsed.destination == hosts.responder
 end
 
 -- The bytes of an IPv4 address, nil if it is another one.
@@ -101,19 +104,22 @@ local function pack_ipv4(address)
     return a and string.char(a, b, c, d)
 end
 
+-- Note the bytes of the addresses of a message of the initiator, and of one of the responder, in IPv4; false in IPv6.
+local function pack_hosts(hosts)
+    local initiator, responder = pack_ipv4(hosts.initiator), pack_ipv4(hosts.responder)
+    hosts.forth = initiator and responder and initiator .. responder or false
+    hosts.back = initiator and responder and responder .. initiator or false
+end
+
 --- Whether the flag of the initiator contradicts the source and destination address, `addresses`, of a message in IPv4.
 function Conversation.contradicts_flag(sa, addresses, from_initiator)
-    if not sa.first_initiator then
+    local hosts = sa.first_hosts
+    if not hosts then
         return false
-    elseif sa.forth == nil then
-        local initiator, responder = pack_ipv4(sa.first_initiator), pack_ipv4(sa.first_responder)
-        sa.forth = initiator and responder and initiator .. responder or false
-        sa.back = initiator and responder and responder .. initiator or false
+    elseif hosts.forth == nil then
+        pack_hosts(hosts)
     end
-    if from_initiator then
-        return addresses == sa.back
-    end
-    return addresses == sa.forth
+    return addresses == (from_initiator and hosts.back or hosts.forth)
 end
 
 -- Whether the initiator sent the message, whether the initiator sent the request of its exchange, and whether it is the

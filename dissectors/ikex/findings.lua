@@ -144,7 +144,7 @@ end
 
 -- Whether fragments of a message are missing, and not only still to come.
 local function is_missing_fragments(capture, slot, transmission)
-    if slot.single then
+    if not slot.several then
         local lacks, last_time = slots.lacks_fragments(slot)
         return lacks and capture:is_final(last_time)
     end
@@ -154,7 +154,7 @@ end
 
 -- Whether a slot has a message that was sent once, and is whole.
 local function is_whole(slot)
-    if not slot.single or slots.lacks_fragments(slot) then
+    if slot.several or slots.lacks_fragments(slot) then
         return false
     end
     for _, datagram in ipairs(slot) do
@@ -168,7 +168,7 @@ end
 -- Whether a message of IKE_SA_INIT was sent once and has no findings, before the end of the capture.
 local function is_unremarkable_init(sa, slot, datagram)
     local pair = slot.pair
-    return INITS[pair.exchange] and slot.single and not glance.needs_contents(sa, pair) and not sa.contents
+    return INITS[pair.exchange] and not slot.several and not glance.needs_contents(sa, pair) and not sa.contents
         and (not slot.response or exchanges.is_plain(pair, false))
         and datagram.clear and not datagram.incomplete and not datagram.ip_fragments
 end
@@ -205,7 +205,7 @@ function findings.is_unremarkable(capture, datagram)
         return known
     end
     -- nothing is missing yet; IKE_SA_INIT messages that have been looked at give no findings about later ones
-    return slot.single and not sa.contents and not sa.suspicious and not sa.lacks_intermediate
+    return not slot.several and not sa.contents and not sa.suspicious and not sa.lacks_intermediate
         and (sa.glanced or 0) == #sa.undecoded
 end
 

@@ -182,7 +182,7 @@ local function may_be_ambiguous(path)
     for _, sa in ipairs(path.sas) do
         for _, pair in ipairs(sa.list) do
             local request, response = pair.request, pair.response
-            if request and response and not request.single and not response.single then
+            if request and response and request.several and response.several then
                 return true
             end
         end

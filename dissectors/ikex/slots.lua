@@ -16,17 +16,17 @@ local NONE = {}
 -- A slot with more datagrams than this is grouped again only when it has grown by an eighth.
 local LARGE = 256
 
---- Stands for the only transmission of a slot with `single`, which has not been built.
+--- Stands for the only transmission of a slot without `several`, which has not been built.
 slots.FIRST = { number = 1 }
 
 --- The slot of the first datagram of a message of `sender` (true: the initiator): the list of its datagrams, in order
 -- of time (see `sort`), with these fields: `response` and `from_initiator`: true, or else nil, because a table of four
--- fields takes half as much memory; `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one
--- transmission, which has not been built, and `fragments` are its datagrams by fragment number, nil while these are in
--- order from 1 on; `transmissions`, built from the first `grouped` datagrams; `several_bodies`: these have different
--- bodies; `stale`: they must all be built again.
+-- fields takes half as much memory, as is `on_4500`: a datagram used UDP port 4500; `fragmented`: a datagram is a
+-- fragment of RFC 7383; `several`: nil while all datagrams are one transmission, which has not been built, and
+-- `fragments` are its datagrams by fragment number, nil while these are in order from 1 on; `transmissions`, built from
+-- the first `grouped` datagrams; `several_bodies`: these have different bodies; `stale`: they must all be built again.
 function slots.new(pair, response, sender, datagram)
-    local slot = { datagram, pair = pair, single = true, response = response or nil }
+    local slot = { datagram, pair = pair, response = response or nil }
     if sender then
         slot.from_initiator = true
     end
@@ -35,7 +35,7 @@ function slots.new(pair, response, sender, datagram)
     if fragment > 0 then
         slot.fragmented = true
         if datagram.incomplete then
-            slot.single = false
+            slot.several = true
         elseif fragment > 1 then
             slot.fragments = { [fragment] = datagram }
         end
@@ -107,7 +107,7 @@ end
 -- Group all datagrams of a slot with fragments into transmissions.
 local function group_fragments(slot)
     local transmissions, firsts = {}, {}
-    if slot.single then -- there is nothing to classify
+    if not slot.several then -- there is nothing to classify
         local transmission = new_fragmented(slot, 1, 1, slot[1][TIME])
         for _, datagram in ipairs(slot) do
             add_fragment(transmission, datagram)
@@ -175,7 +175,7 @@ local function group(slot)
             add_unfragmented(slot, datagram)
         end
     end
-    slot.single, slot.fragments, slot.stale = false, nil, nil
+    slot.several, slot.fragments, slot.stale = true, nil, nil
     slot.grouped = #slot
     if slot.pair.exchanges then
         slot.pair.changed = true
@@ -231,14 +231,14 @@ end
 
 --- Whether all datagrams of a slot have the same body: they are one message. `exactly`: as in `transmissions`.
 function slots.has_one_body(slot, exactly)
-    if slot.single then
+    if not slot.several then
         return true
     end
     slots.transmissions(slot, exactly)
     return not slot.several_bodies
 end
 
---- Whether the message of a slot with `single` lacks fragments, and the time of its last datagram.
+--- Whether the message of a slot without `several` lacks fragments, and the time of its last datagram.
 function slots.lacks_fragments(slot)
     if slot[1][TOTAL] <= #slot then
         return false
@@ -269,7 +269,7 @@ function slots.find_same_content(slot, datagram, parsed)
     return nil
 end
 
--- Note the fragment number of the latest datagram of a slot with `single`. Returns whether it is another fragment of
+-- Note the fragment number of the latest datagram of a slot without `several`. Returns whether it is another fragment of
 -- the same transmission. `count`: of the datagrams before it.
 local function note_fragment(slot, datagram, count)
     local fragment, total, fragments = datagram[FRAGMENT], datagram[TOTAL], slot.fragments
@@ -296,11 +296,11 @@ function slots.append(slot, datagram)
     slot[count + 1] = datagram
     if datagram[TIME] < slot[count][TIME] or slot.unsorted then
         slot.start = math.min(slots.start(slot), datagram[TIME])
-        slot.single, slot.stale, slot.unsorted = false, true, true
+        slot.several, slot.stale, slot.unsorted = true, true, true
         slot.fragmented = slot.fragmented or fragment > 0
-    elseif slot.single then
+    elseif not slot.several then
         if datagram.incomplete or not note_fragment(slot, datagram, count) then
-            slot.single, slot.fragments = false, nil
+            slot.several, slot.fragments = true, nil
             slot.fragmented = slot.fragmented or fragment > 0
         end
     elseif fragment > 0 and not slot.fragmented then

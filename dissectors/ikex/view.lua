@@ -393,7 +393,7 @@ function View:find_exchange(capture, datagram)
             return exchanges.of_datagram(datagram, finished)
         end
     end
-    if slot.single and not needed.fragment_frame and not needed.fragment_missing then
+    if not slot.several and not needed.fragment_frame and not needed.fragment_missing then
         return nil, slots.FIRST
     end
     return nil, slots.transmission_of(datagram, finished)

@@ -44,7 +44,7 @@ local function is_answered(pair)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
-    elseif not request.single or not response.single then
+    elseif request.several or response.several then
         local requests = slots.transmissions(request, true)
         if not is_plain(requests, slots.transmissions(response, true)) then
             return false
