@@ -153,6 +153,6 @@ def test_memory_stays_near_the_limit(tmp_path):
             "--quiet",
         ]
         peaks.append(measure([*command, "--max-memory", limit, "--jobs", "1"]).peak / 2**20)
-    assert peaks[0] < 300 < peaks[1]  # 214 to 273, by how busy the machine is, and 335
+    assert peaks[0] < 300 < peaks[1]  # 214 and 335
     for path in sorted((tmp_path / "4G").iterdir()):
         assert_frame_equal(pl.read_parquet(tmp_path / "260M" / path.name), pl.read_parquet(path))
