@@ -11,10 +11,10 @@ local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED = 17, 16438 -- notifies
 local FIRST_ADDITIONAL, LAST_ADDITIONAL = 6, 12 -- transform types
 
--- Whether the transforms from position `at` to `last` have an additional key exchange other than NONE; nil if they are
+-- How many transforms from position `at` to `last` are additional key exchanges other than NONE; nil if they are
 -- inconsistent or have unusual attributes.
 local function read_transforms(data, at, last)
-    local additional = false
+    local additional = 0
     while at <= last do
         if at + 7 > last then
             return nil
@@ -24,16 +24,18 @@ local function read_transforms(data, at, last)
         if at + size - 1 > last or size ~= 8 and (size ~= 12 or attribute < 0x80) then
             return nil
         end
-        additional = additional or (kind >= FIRST_ADDITIONAL and kind <= LAST_ADDITIONAL and id_high + id_low > 0)
+        if kind >= FIRST_ADDITIONAL and kind <= LAST_ADDITIONAL and id_high + id_low > 0 then
+            additional = additional + 1
+        end
         at = at + size
     end
     return additional
 end
 
--- Whether the body of an SA payload, from position `at` to `last`, has an additional key exchange other than NONE; nil
--- if it must be read exactly. A response has one proposal.
+-- The same of the body of an SA payload, from position `at` to `last`; nil if it must be read exactly. A response has
+-- one proposal.
 local function read_proposals(data, at, last, response)
-    local additional = false
+    local additional = 0
     while at <= last do
         if at + 7 > last then
             return nil
@@ -43,11 +45,11 @@ local function read_proposals(data, at, last, response)
         if finish > last or at + 7 + spi_size > finish or (response and finish < last) then
             return nil
         end
-        local any = read_transforms(data, at + 8 + spi_size, finish)
-        if any == nil then
+        local more = read_transforms(data, at + 8 + spi_size, finish)
+        if not more then
             return nil
         end
-        additional, at = additional or any, finish + 1
+        additional, at = additional + more, finish + 1
     end
     return additional
 end
@@ -77,9 +79,9 @@ local function is_doubtful_key(data, first, last, response)
 end
 
 -- Read an IKE_SA_INIT message of IKEv2. Returns false if it may have findings of its own; otherwise true, and whether
--- it has an SA payload, an additional key exchange in it, and INTERMEDIATE_EXCHANGE_SUPPORTED.
+-- it has an SA payload, how many additional key exchanges that has, and whether it has INTERMEDIATE_EXCHANGE_SUPPORTED.
 local function read(data, response)
-    local has_sa, additional, supports = false, false, false
+    local has_sa, additional, supports = false, 0, false
     local at, last, kind = message.HEADER + 1, #data, byte(data, 17)
     while kind ~= 0 do
         if at + 3 > last or kind == message.SK or kind == message.SKF then
@@ -98,11 +100,11 @@ local function read(data, response)
                 return false
             end
         elseif kind == message.SA then
-            local any = look_at_proposals(data, at + 4, finish, response)
-            if any == nil or has_sa then
+            local count = look_at_proposals(data, at + 4, finish, response)
+            if not count or has_sa then
                 return false
             end
-            has_sa, additional = true, any
+            has_sa, additional = true, count
         elseif kind == message.KE and is_doubtful_key(data, at + 4, finish, response) then
             return false
         end
@@ -120,12 +122,19 @@ local function look_at(sa, datagram)
     if has_sa or not response then
         sa.lacks_intermediate = sa.lacks_intermediate or not supports
     end
-    if response then
-        sa.chose_none = sa.chose_none or (has_sa and not additional)
-    else
-        sa.offered = sa.offered or additional
+    if response and has_sa then
+        local before = sa.chosen_additional or additional
+        sa.chosen_additional = additional
+        unsuspicious = unsuspicious and additional == before -- two choices must be read exactly
+    elseif not response and additional then
+        sa.offered = sa.offered or additional > 0
     end
-    return unsuspicious and not (sa.offered and sa.chose_none)
+    return unsuspicious and not (sa.offered and sa.chosen_additional == 0)
+end
+
+--- How many additional key exchanges the responder chose, as far as messages were looked at and not decoded.
+function glance.count_chosen(sa)
+    return sa.chosen_additional or 0
 end
 
 --- Whether the messages of an IKE SA must be decoded to know the findings about the messages of a pair of it.

@@ -269,8 +269,8 @@ function slots.find_same_content(slot, datagram, parsed)
     return nil
 end
 
--- Note the fragment number of the latest datagram of a slot without `several`. Returns whether it is another fragment of
--- the same transmission. `count`: of the datagrams before it.
+-- Note the fragment number of the latest datagram of a slot without `several`. Returns whether it is another fragment
+-- of the same transmission. `count`: of the datagrams before it.
 local function note_fragment(slot, datagram, count)
     local fragment, total, fragments = datagram[FRAGMENT], datagram[TOTAL], slot.fragments
     if not slot.fragmented or fragment == 0 or total == 0 or total ~= slot[1][TOTAL] then

@@ -5,6 +5,7 @@ message that may still come is not called lost. Most handshakes are clean, which
 local Facts = require("ikex.diagnosis.facts")
 local contents = require("ikex.contents")
 local exchanges = require("ikex.exchanges")
+local glance = require("ikex.glance")
 local message = require("ikex.message")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
@@ -61,6 +62,12 @@ local function is_without_addke(capture, sa)
         and proposals.offer_additional(contents.proposals(sa.init_request))
 end
 
+-- How many additional key exchanges the responder chose. They have the message IDs from 1 on (RFC 9370, 2.2.2).
+local function count_chosen(capture, sa)
+    capture:decode_for_findings(sa.list[1])
+    return sa.contents and (sa.additional or 0) or glance.count_chosen(sa)
+end
+
 -- Whether nothing in an IKE SA concerns a rule: it was set up, and each message was answered.
 local function is_clean(capture, sa)
     if sa.version ~= 2 or not sa.begun_init or sa.readable_after_init or sa.aaa or capture.queue.stepped_back then
@@ -76,7 +83,7 @@ local function is_clean(capture, sa)
             return false
         elseif pair.exchange == IKE_AUTH then
             authenticated = true
-            if messages.is_short(answer) then
+            if messages.is_short(answer) or pair.message_id <= count_chosen(capture, sa) then
                 return false
             end
         elseif pair.exchange == IKE_INTERMEDIATE and (first.ip_fragments or answer.ip_fragments) then

@@ -82,6 +82,17 @@ function providers.last_message_id(facts)
     return facts.last.pair.message_id
 end
 
+-- The least message ID of an IKE_AUTH exchange.
+function providers.first_auth_id(facts)
+    local first
+    for _, exchange in ipairs(facts.set_ups) do
+        if is_of_type(exchange, IKE_AUTH) then
+            first = math.min(first or exchange.pair.message_id, exchange.pair.message_id)
+        end
+    end
+    return first
+end
+
 -- A request whose message ID is not the one that follows (RFC 7296, 2.2 and 2.3).
 function providers.skipped_ids(facts)
     local before = facts.set_ups[#facts.set_ups - 1]

@@ -87,6 +87,20 @@ return {
                 .. "ADDKE.",
     },
     {
+        code = "addke-left-out", effect = "stopped", confidence = "certain",
+        rfc = "RFC 9370, 2.2.2; RFC 7296, 2.2", subject = "REQUEST",
+        when = function(f)
+            local is_stopped = f.outcome == "failed" or f.outcome == "unanswered" or f.outcome == "half-open"
+            return is_stopped and f.first_auth_id ~= nil and f.first_auth_id <= f.additional_key_exchanges
+        end,
+        sentence = "IKE_SA_INIT negotiated {chosen_addke} as well, in an IKE_INTERMEDIATE exchange each, but the "
+            .. "initiator sent IKE_AUTH (message ID {first_auth_id}) after {made_addke} of {needed_addke} such "
+            .. "exchanges.",
+        remedy =
+            "An initiator must make each negotiated key exchange before IKE_AUTH, in the order of the transform types: "
+                .. "report this to its vendor. Until then, let it offer fewer additional key exchanges.",
+    },
+    {
         code = "aaa-rejected", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3", subject = "RESPONSE",
         when = function(f)

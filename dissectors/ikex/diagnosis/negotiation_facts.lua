@@ -74,6 +74,24 @@ function providers.additional_key_exchanges(facts)
     return #proposals.additional(facts.chosen)
 end
 
+function providers.chosen_addke(facts)
+    local methods = {}
+    for index, chosen in ipairs(proposals.additional(facts.chosen)) do
+        methods[index] = names.of(names.method, chosen.method)
+    end
+    return table.concat(methods, " and ")
+end
+
+-- The IKE_INTERMEDIATE exchanges that the chosen additional key exchanges need, and how many the initiator can have
+-- made before IKE_AUTH; nil if there is no IKE_AUTH.
+function providers.needed_addke(facts)
+    return facts.additional_key_exchanges
+end
+
+function providers.made_addke(facts)
+    return facts.first_auth_id and math.max(facts.first_auth_id - 1, 0)
+end
+
 local function supports_intermediate(content)
     return content ~= nil and contents.notify(content, INTERMEDIATE_SUPPORTED) ~= nil
 end

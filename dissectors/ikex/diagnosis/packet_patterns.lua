@@ -462,6 +462,19 @@ return {
                 .. "the initiator require it.",
     },
     {
+        code = "addke-left-out", effect = "weakened", confidence = "certain",
+        rfc = "RFC 9370, 2.2.2; RFC 7296, 2.2", subject = "REQUEST",
+        when = function(f)
+            return is_set_up(f) and f.first_auth_id ~= nil and f.first_auth_id <= f.additional_key_exchanges
+        end,
+        sentence = "IKE_SA_INIT negotiated {chosen_addke} as well, in an IKE_INTERMEDIATE exchange each, but the "
+            .. "initiator sent IKE_AUTH (message ID {first_auth_id}) after {made_addke} of {needed_addke} such "
+            .. "exchanges, and the responder accepted that: the keys of the IKE SA do not depend on all of them.",
+        remedy =
+            "Each negotiated key exchange must be made before IKE_AUTH, and a responder must not accept less: report "
+                .. "this to the vendors of both sides.",
+    },
+    {
         code = "addke-not-chosen", effect = "weakened", confidence = "certain",
         rfc = "RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
         when = function(f)

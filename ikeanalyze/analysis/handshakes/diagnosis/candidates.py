@@ -81,6 +81,7 @@ def find_suspects(
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
+    suspects |= _find_early_authentication(handshakes, exchanges)
     suspects |= find_steps_back(state) > STEP_BACK_NS
     # the rules are about IKE
     suspects &= ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1))
@@ -107,6 +108,23 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
         [*(form.chosen is not None and not form.chosen.additional for form in handshakes.facts), False], np.bool_
     )
     return np.asarray(offered[handshakes.request_form] & without[handshakes.response_form])
+
+
+def _find_early_authentication(handshakes: HandshakeColumns, exchanges: ExchangeColumns) -> BoolArray:
+    """Whether IKE_AUTH began before all chosen additional key exchanges had been made. (handshakes,)
+
+    These have the message IDs from 1 on (RFC 9370, 2.2.2).
+    """
+    chosen = np.array(
+        [*(0 if form.chosen is None else len(form.chosen.additional) for form in handshakes.facts), 0], np.uint32
+    )
+    result = np.zeros(len(handshakes), np.bool_)
+    if chosen.any():
+        early = np.flatnonzero((exchanges.message_id <= chosen.max()) & exchanges.set_up)
+        early = early[exchanges.exchange_type[early] == int(ExchangeType.IKE_AUTH)]
+        handshake = exchanges.handshake[early]
+        result[handshake[exchanges.message_id[early] <= chosen[handshakes.response_form[handshake]]]] = True
+    return result
 
 
 def find_steps_back(state: AnalysisState) -> Int64Array:

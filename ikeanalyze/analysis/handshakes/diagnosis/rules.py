@@ -109,11 +109,23 @@ def _lost_addke(s: Suspect) -> bool:
     return _succeeded(s) and _offers_addke(s) and not s.additional_key_exchanges
 
 
+def _left_out_addke(s: Suspect) -> bool:
+    """IKE_AUTH came before all additional key exchanges, which have the message IDs from 1 on, had been made.
+
+    This does not depend on what was captured: the initiator numbers its requests one by one (RFC 7296, 2.2).
+    """
+    return s.first_auth_id is not None and s.first_auth_id <= len(s.additional_key_exchanges)
+
+
 def _lost_peer(s: Suspect) -> bool:
     """A request after the set-up was repeated and never answered."""
     return _succeeded(s) and s.later_ended is False and s.later_again is not None and s.later_again > 1
 
 
+_ADDKE_LEFT_OUT: Final = (
+    "IKE_SA_INIT negotiated {chosen_addke} as well, in an IKE_INTERMEDIATE exchange each, but the initiator sent IKE_AUTH "
+    "(message ID {first_auth_id}) after {made_addke} of {needed_addke} such exchanges"
+)
 _AAA_REMEDY: Final = (
     "Check that the AAA server runs, that its address and port are right, that it knows the responder as a client (an "
     "unknown client or a wrong shared secret is ignored without an answer), and the firewall between."
@@ -190,6 +202,17 @@ RULES: Final = (
         remedy="Update the responder, or enable the method there, or "
         "let the initiator offer a second proposal without ADDKE.",
         also=True,
+    ),
+    Rule(
+        code="addke-left-out",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9370, 2.2.2; RFC 7296, 2.2",
+        subject=Subject.REQUEST,
+        when=lambda s: _stopped(s) and s.outcome != "cut" and _left_out_addke(s),
+        sentence=_ADDKE_LEFT_OUT + ".",
+        remedy="An initiator must make each negotiated key exchange before IKE_AUTH, in the order of the transform types: "
+        "report this to its vendor. Until then, let it offer fewer additional key exchanges.",
     ),
     Rule(
         code="aaa-rejected",
@@ -904,6 +927,18 @@ RULES: Final = (
         "IKE_INTERMEDIATE: the IKE SA has none ({key_exchange} alone).",
         remedy="If the additional key exchange is for protection against quantum computers, update the responder, or "
         "let the initiator require it.",
+    ),
+    Rule(
+        code="addke-left-out",
+        effect=Effect.WEAKENED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9370, 2.2.2; RFC 7296, 2.2",
+        subject=Subject.REQUEST,
+        when=lambda s: _succeeded(s) and _left_out_addke(s),
+        sentence=_ADDKE_LEFT_OUT + ", and the responder accepted that: the keys of the IKE SA do not depend on all of "
+        "them.",
+        remedy="Each negotiated key exchange must be made before IKE_AUTH, and a responder must not accept less: report "
+        "this to the vendors of both sides.",
     ),
     Rule(
         code="addke-not-chosen",

@@ -95,6 +95,7 @@ class Suspect(Struct, frozen=True):
     passed_sent: int | None  # transmissions of the one of the requests before that was sent most often
 
     # of other exchanges of the set-up
+    first_auth_id: int | None  # least message ID of an IKE_AUTH exchange
     repeated_sent: int | None  # transmissions of the request of the set-up that was sent most often
     shortest_timer_ns: int | None  # least time between two transmissions of a request; None: none was repeated
     slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions

@@ -305,6 +305,7 @@ class _Collector(Struct, frozen=True):
         slow = self._choose_last(rows[order], suspect[order])
         large_bytes, large = self._find_large_messages()
         columns = {
+            "first_auth_id": self._find_first_auth_ids(),
             "repeated_sent": _null_negative(repeated_sent),
             "shortest_timer_ns": self._find_shortest_timers(),
             "slow_rtt_ns": null_unknown(np.where(slow < 0, UNKNOWN, self.answers.rtt_ns[slow])),
@@ -402,6 +403,15 @@ class _Collector(Struct, frozen=True):
         """The message ID of the exchange before the last one of each set-up, null: there is none. (suspects,)"""
         runs = self.set_up.runs
         return self.state.exchanges.message_id[self.set_up.rows[runs.end - 2]], runs.size > 1
+
+    def _find_first_auth_ids(self) -> tuple[Int64Array, BoolArray]:
+        """The least message ID of an IKE_AUTH exchange of each set-up, null: there is none. (suspects,)"""
+        rows = self.set_up.rows
+        is_auth = _find_named_types("IKE_AUTH")[self._get_types(rows)]
+        none = 1 << 32
+        first = np.full(len(self.rows), none, np.int64)
+        np.minimum.at(first, self.set_up.suspect[is_auth], self.state.exchanges.message_id[rows[is_auth]])
+        return first, first < none
 
     def _find_passed(self) -> tuple[Int64Array, Int64Array]:
         """The exchanges before the last one that ended, and the number of the suspect of each."""
