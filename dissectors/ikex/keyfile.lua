@@ -214,6 +214,9 @@ function keyfile.read(path, loaded)
         report(loaded, path, "compressed; unpack it, or convert it with `ikeanalyze keys FILE --to json`")
         return
     end
+    if text:find("^\255\254") or text:find("^\254\255") then -- UTF-16, as Windows PowerShell writes
+        text = text:sub(3):gsub("%z", "")
+    end
     text = text:gsub("^\239\187\191", "")
     local before = #loaded.sets + #loaded.phase1 + #loaded.problems
     local first = text:match("^%s*(.)")

@@ -19,7 +19,7 @@ local BYTES_PER_LINE = 16
 
 --- A reader of charon's lines; `add(keys, line)` and `add_phase1(keys, line)` receive what they contain.
 function keylog.new_charon(add, add_phase1)
-    return { threads = {}, add = add, add_phase1 = add_phase1 }
+    return { threads = {}, unnumbered = "", add = add, add_phase1 = add_phase1 }
 end
 
 local KEYS = { Sk_ai = "ai", Sk_ar = "ar", Sk_ei = "ei", Sk_er = "er" }
@@ -56,11 +56,25 @@ local function match_label(text)
     return label, tonumber(size)
 end
 
+-- The name of the thread of a line and the text after it. The daemons of a merged log have different processes, and the
+-- same numbers of threads. Lines of the journal have no numbers: the process is the name, also of the indented lines
+-- that follow.
+local function split_line(reader, line)
+    local start, _, name, text = line:find("(%d%d+)%[%u%u%u%d?%](.*)$")
+    if not start then
+        reader.unnumbered = line:match("^%S.- (%a[%w.@_-]*%[%d+%]): ") or reader.unnumbered
+        return reader.unnumbered, line
+    end
+    local before = line:sub(1, start - 1)
+    if before:find(":%s*$") then
+        name = (before:match("(%a[%w.@_-]*%[%d+%]):%s*$") or before:match("(%a[%w.@_-]*):%s*$") or "") .. name
+    end
+    return name, text
+end
+
 --- Read a line; returns whether it has a dump that is needed.
 function keylog.read_charon_line(reader, number, line)
-    local name, text = line:match("(%d%d+)%[%u%u%u%d?%](.*)$")
-    name = name or ""
-    text = text or line
+    local name, text = split_line(reader, line)
     local thread = reader.threads[name]
     if not thread then
         thread = { values = {} }

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: First bytes of pcap, in both byte orders and resolutions, and of pcapng.
 _CAPTURES: Final = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\n\r\r\n")
+#: The first character of JSON with keys, and those that may follow.
+_JSON_BEGINNINGS: Final = {b"{": (b'"', b"}"), b"[": (b"{", b"]", b"[")}
 _MAX_JSON_BYTES: Final = 64 << 20  # a hundred thousand key sets
 _SUPPORTED: Final = "Supported are Wireshark's key tables, logs of charon and libreswan, secret files of tcpdump -E, and ikeanalyze JSON"
 
@@ -60,7 +62,7 @@ def read_keys(path: str) -> KeyFile:
             head = text.head()
             if head.startswith(_CAPTURES):
                 log, hint = None, _read_capture(stream, collector)
-            elif head.lstrip()[:1] in (b"{", b"[") and (document := _load_json(text, collector)) is not None:
+            elif (document := _load_json(text, collector)) is not None:
                 log, hint = None, _read_json(document, collector)
             else:
                 log, hint = _read_lines(text, collector)
@@ -120,9 +122,8 @@ def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
 
 def _load_json(text: TextBlocks, collector: KeyCollector) -> object | None:
     """Return the JSON document in the file; None, without advancing, if its beginning is not JSON."""
-    head = text.head().lstrip()
-    second = head[1:].lstrip()[:1]
-    if second not in ((b'"', b"}") if head[:1] == b"{" else (b"{", b"]", b"[")):
+    head = text.text_head().lstrip()
+    if head[1:].lstrip()[:1] not in _JSON_BEGINNINGS.get(head[:1], ()):
         return None
     data = text.read_all(_MAX_JSON_BYTES)
     if data is None:

@@ -50,6 +50,13 @@ class TextBlocks:
         """Return the first bytes, at most `_HEAD_BYTES`, without advancing."""
         return self._read(lambda: self._stream.peek(_HEAD_BYTES))[:_HEAD_BYTES]
 
+    def text_head(self) -> bytes:
+        """Return the first bytes without a byte order mark, and of UTF-16 without NUL bytes, without advancing."""
+        head = self.head()
+        if head.startswith(_UTF16_BOMS):
+            return head[2:].replace(b"\0", b"")
+        return head.removeprefix(_UTF8_BOM)
+
     def read_all(self, limit: int) -> bytes | None:
         """Return the rest of the stream; None if it exceeds the limit."""
         pieces, size = [], 0

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from random import Random
 
 import polars as pl
@@ -333,6 +334,39 @@ def test_the_log_of_charon_is_a_key_file(tshark):
     assert [line[1:] for line in lines] == [["1", "0", "True"]] * 3 + [["1", "1", "True"]] * 16 + [
         ["2", "0", "True"]
     ] * 2
+
+
+EPOCHS_OF_PQ = ["0", "0", "0", "1", "1"]
+
+
+def _log_of_pq():
+    return gzip.decompress((CAPTURES / "pq-mlkem768-psk.charon.log.gz").read_bytes()).decode("latin-1").splitlines()
+
+
+def test_logs_of_two_daemons_are_interleaved(tshark):
+    """Both daemons number their threads alike; a merged log names their processes."""
+    logs = [
+        [line.replace(line.split(" ")[0], f"Nov 21 12:00:00 host charon[{process}]:") for line in _log_of_pq()]
+        for process in (812, 913)
+    ]
+    merged = "\n".join(line for pair in zip(*logs, strict=True) for line in pair)
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=merged) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+def test_further_lines_of_a_dump_in_the_journal_have_no_prefix(tshark):
+    """charon-systemd writes a dump as one message; journalctl indents its further lines."""
+    lines = [re.sub(r"^\S+ \d\d\[[A-Z]{3}\] ", "", line) for line in _log_of_pq()]
+    prefix = "Nov 21 12:00:00 host charon-systemd[812]: "
+    log = "\n".join((" " * len(prefix) if re.match(" *[0-9]+: ", line) else prefix) + line for line in lines)
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+def test_key_files_in_utf_16(tshark):
+    """Windows PowerShell writes redirected output so."""
+    keys = keys_of("pq-mlkem768-psk")
+    for text in (keys.decode() if isinstance(keys, bytes) else keys, "\n".join(_log_of_pq())):
+        found = fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=text.encode("utf-16"))
+        assert found == [[epoch] for epoch in EPOCHS_OF_PQ]
 
 
 def test_the_log_of_libreswan_is_a_key_file(tshark):

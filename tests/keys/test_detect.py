@@ -1,5 +1,6 @@
 import gzip
 import io
+import json
 import os
 import sys
 from contextlib import suppress
@@ -69,6 +70,15 @@ def test_the_format_is_found_by_content(file, content, form):
 )
 def test_ways_to_write_a_log(file, change):
     assert plain(read_keys(file(change(LOG))).key_sets) == expected("pq-mlkem768-psk")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_json_in_the_encodings_of_windows(file, encoding):
+    """Windows PowerShell writes redirected output in UTF-16, and editors begin UTF-8 with a byte order mark."""
+    text = json.dumps([{"Sk_ei": "11" * 32, "Sk_er": "22" * 32}], indent=2).replace("\n", "\r\n")
+    data = (b"\xff\xfe" if encoding == "utf-16-le" else b"") + text.encode(encoding)
+    (keys,) = read_keys(file(data)).key_sets
+    assert (keys.sk_ei, keys.sk_er) == (b"\x11" * 32, b"\x22" * 32)
 
 
 def test_several_formats_in_one_file(file):

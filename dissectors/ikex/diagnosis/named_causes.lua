@@ -17,6 +17,11 @@ local function has_reason(f, ...)
     return false
 end
 
+-- A handshake of IKEv2 whose responder accepted no proposal for the IKE SA.
+local function refused_ike_proposals(f)
+    return has_reason(f, "NO_PROPOSAL_CHOSEN") and f.last_type ~= "IKE_AUTH"
+end
+
 local function has_failed_auth(f)
     return has_reason(f, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 end
@@ -51,6 +56,20 @@ return {
     },
     {
         code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 1.2", subject = "REFUSAL",
+        -- the proposals in IKE_AUTH are for the CHILD_SA
+        when = function(f)
+            return has_reason(f, "NO_PROPOSAL_CHOSEN") and f.last_type == "IKE_AUTH"
+        end,
+        sentence =
+            "The responder, which had accepted a proposal for the IKE SA, ended IKE_AUTH with NO_PROPOSAL_CHOSEN: it "
+                .. "refused every proposal for the CHILD_SA{child_of}, and did not set up the IKE SA without one.",
+        remedy =
+            "Compare the ESP proposals and the traffic selectors of both configurations. In IKE_AUTH, ESP proposals "
+                .. "have no key exchange. The responder's log has the reason.",
+    },
+    {
+        code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.7 and 3.10.1", subject = "REFUSAL",
         when = function(f)
             return has_reason(f, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN")
@@ -64,7 +83,7 @@ return {
         code = "addke-not-offered", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 9370, 2.2.1", subject = "RESPONSE", also = true,
         when = function(f)
-            return has_reason(f, "NO_PROPOSAL_CHOSEN") and f.initiator_supports_intermediate and not f.offered_addke
+            return refused_ike_proposals(f) and f.initiator_supports_intermediate and not f.offered_addke
         end,
         sentence =
             "The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: a "
@@ -77,7 +96,7 @@ return {
         code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 3.3.6; RFC 9370, 2.2.1", subject = "RESPONSE", also = true,
         when = function(f)
-            return has_reason(f, "NO_PROPOSAL_CHOSEN") and f.offered_addke and f.all_with_addke
+            return refused_ike_proposals(f) and f.offered_addke and f.all_with_addke
         end,
         sentence =
             "Every proposal has an additional key exchange (ADDKE): a responder that does not know it refuses them "

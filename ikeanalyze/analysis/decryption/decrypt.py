@@ -517,7 +517,8 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
     missing = fragments.get_missing_ranges()
     ranges = (str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in missing[:_MAX_RANGES])
     more = f" and {len(missing) - _MAX_RANGES} more ranges" if len(missing) > _MAX_RANGES else ""
-    return f"fragments {', '.join(ranges)}{more} of {fragments.total} are missing: the message cannot be reassembled"
+    subject, verb = ("fragment", "is") if sum(map(len, missing)) == 1 else ("fragments", "are")
+    return f"{subject} {', '.join(ranges)}{more} of {fragments.total} {verb} missing: the message cannot be reassembled"
 
 
 def _count_additional(negotiated: _NegotiatedKeys) -> int:

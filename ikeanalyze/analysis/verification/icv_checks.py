@@ -6,7 +6,7 @@ from ikeanalyze.analysis.verification.checks import VerificationCheck, describe_
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import get_suite
-from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError
+from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
 
 
 def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:
@@ -30,15 +30,31 @@ def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:
 
 
 def _check_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> VerificationCheck:
+    sender = name_sender(message.from_initiator)
+    missing = message.missing
+    if missing is None and not _has_keys_of_sender(sa, from_initiator=message.from_initiator):
+        missing = f"the key files have no keys for messages of the {sender}"
     return VerificationCheck(
         sa.handshake,
         "ICV",
-        "failed" if message.missing is None else "not made",
-        why=message.missing or _explain_undecrypted(sa, message),
-        side=name_sender(message.from_initiator),
+        "failed" if missing is None else "not made",
+        why=missing or _explain_undecrypted(sa, message),
+        side=sender,
         exchange=describe_message(message.exchange_type, message.message_id, message.response),
         frame=message.frame,
     )
+
+
+def _has_keys_of_sender(sa: IkeSaRecord, *, from_initiator: bool) -> bool:
+    """Whether a usable key set of the IKE SA has keys for messages of this side."""
+    for entry in sa.key_sets:
+        try:
+            protection = select_protection(entry.keys, get_suite(sa.chosen))
+        except UnusableKeyError:
+            continue
+        if protection.initiator if from_initiator else protection.responder:
+            return True
+    return False
 
 
 def _explain_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> str:

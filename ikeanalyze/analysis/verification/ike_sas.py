@@ -180,7 +180,8 @@ class _MessageLookup:
             return None
         numbers = ", ".join(missing[:_MAX_FRAGMENTS])
         more = f" and {len(missing) - _MAX_FRAGMENTS} more" if len(missing) > _MAX_FRAGMENTS else ""
-        return f"of its {total} fragments, the capture lacks {numbers}{more}"
+        subject = "fragment" if len(missing) == 1 else "fragments"
+        return f"the capture lacks {subject} {numbers}{more} of {total}"
 
 
 def _read_init(sa: IkeSaRecord) -> None:

@@ -21,6 +21,7 @@ from ikeanalyze.keys.key_set import Derivation, KeySet, Phase1Key
 from ikeanalyze.wire.header import HEADER
 
 _ZEROS = bytes(8)
+_MIN_NONCE_BYTES = 16  # RFC 7296, section 2.10
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class _RecordResolver:
     def bind(self) -> None:
         """Find the SPIs that authenticated octets prove."""
         log = self._records.log
+        self._find_owners_of_ppks()
         for ppk in log.ppks:
             if (derived := self._last.get(ppk.sa)) is not None:
                 self._signers.setdefault(ppk.sk_pi, derived)
@@ -77,6 +79,18 @@ class _RecordResolver:
                 sa.spi_i, sa.spi_r = next(iter(spis))
             else:  # two IKE SAs under one number: the logged SPIs are right for one of them at most
                 sa.spi_i = sa.spi_r = None
+
+    def _find_owners_of_ppks(self) -> None:
+        """Find the IKE SA of keys made with a PPK where the log does not number IKE SAs.
+
+        The log has SK_pi or SK_pr with the octets that it signed.
+        """
+        octets = {auth.sk_p: auth.octets for auth in self._records.log.auths}
+        for ppk in self._records.log.ppks:
+            signed = octets.get(ppk.sk_pi) or octets.get(ppk.sk_pr)
+            if ppk.sa is None and signed is not None and len(signed) >= HEADER.size:
+                derivations = reversed(self._records.derived)
+                ppk.sa = next((derived.sa for derived in derivations if _is_of_ike_sa(derived, signed)), None)
 
     def add_key_sets(self) -> None:
         """Create the key sets of the derivations."""
@@ -147,6 +161,19 @@ class _RecordResolver:
         for ppk in log.ppks:
             derived = self._last.get(ppk.sa)
             ppk.key_set = None if derived is None else derived.key_set
+
+
+def _is_of_ike_sa(derived: LoggedDerivation, octets: bytes) -> bool:
+    """Whether a derivation has the SPIs of signed octets, or else their nonce.
+
+    The octets are a message of IKE_SA_INIT, the peer's nonce and more (RFC 7296, section 2.15).
+    """
+    spi_i, spi_r, *_, end = HEADER.unpack_from(octets)
+    sa = derived.sa
+    if sa is not None and sa.spis is not None:
+        return sa.spi_i == spi_i and spi_r in (sa.spi_r, _ZEROS)
+    nonce = octets[end : end + _MIN_NONCE_BYTES]
+    return len(nonce) == _MIN_NONCE_BYTES and nonce in (derived.values.get("nonces") or b"")
 
 
 def _derivation(values: dict[str, bytes | None], chosen: LoggedProposal | None) -> Derivation | None:

@@ -215,7 +215,9 @@ def _parse_puzzle(data: bytes) -> PuzzleChallenge:
     return PuzzleChallenge(prf, difficulty, cursor.read_remaining())
 
 
-def _parse_ppk_identity(data: bytes) -> PpkIdentity:
+def _parse_ppk_identity(data: bytes) -> PpkIdentity | None:
+    if not data:
+        return None  # the responder used the PPK that the initiator named (RFC 8784, section 3)
     cursor = Cursor(data)
     return PpkIdentity(cursor.read_uint8(), cursor.read_remaining(), None)
 
@@ -263,7 +265,7 @@ def _parse_device_identity(data: bytes) -> DeviceIdentity:
     return DeviceIdentity(kind, digits.rstrip("f"))
 
 
-_PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = {
+_PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue | None]]] = {
     NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _number(1),  # RFC 7296, section 2.5
     NotifyType.INVALID_MESSAGE_ID: _number(4),  # RFC 7296, section 2.3
     NotifyType.INVALID_SPI: bytes,  # RFC 7296, section 1.5

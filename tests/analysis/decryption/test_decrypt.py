@@ -433,6 +433,34 @@ def test_messages_that_the_capture_cut():
     assert result.outcomes == [("completed", None)]
 
 
+NONE_FITS = "none of the keys fits any of its encrypted messages"
+
+
+def test_keys_may_fit_messages_that_the_capture_cut():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    result = look(snapped(played(*sa.whole()), 150), table(*sa.key_sets))
+    assert "2 encrypted messages are truncated in the capture and cannot be decrypted" in dict(result.findings).values()
+    assert (None, NONE_FITS) not in result.findings
+
+
+def test_keys_may_fit_messages_that_lack_fragments():
+    sa = Sa()
+    trace = Trace()
+    request, response, *later = sa.whole(auth=(3, 3))
+    trace.play([request, response, *(replace(message, datagrams=message.datagrams[:-1]) for message in later)])
+    assert [text for _, text in look(trace, table(*sa.key_sets)).findings if text == NONE_FITS] == []
+
+
+def test_one_missing_fragment_is_no_count():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    *inits, request, response = sa.whole(auth=(3, 1))
+    trace = played(*inits)
+    trace.message(SECOND, request, only=[1, 3])
+    trace.message(3 * SECOND, response)
+    what = "fragment 2 of 3 is missing: the message cannot be reassembled"
+    assert (3, what) in look(trace, table(*sa.key_sets)).findings
+
+
 @pytest.mark.parametrize("size", [60, 96, 128, 200, 400])
 def test_whatever_the_capture_cut(size):
     sa = Sa()

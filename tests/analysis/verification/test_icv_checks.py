@@ -50,6 +50,20 @@ def test_one_bit_of_a_message_changed(tmp_path):
     assert bad.why == "no key of its IKE SA verifies it"
 
 
+@pytest.mark.parametrize("known", ["initiator", "responder"])
+def test_keys_of_one_side_leave_the_icvs_of_the_other_unchecked(known, tmp_path):
+    other = "responder" if known == "initiator" else "initiator"
+    document = json.loads((CAPTURES / "psk-classic.keys.json").read_text())
+    for keys in document:
+        keys.update({name: "" for name in keys if name.lower() in (f"sk_e{other[0]}", f"sk_a{other[0]}")})
+    (tmp_path / "keys.json").write_text(json.dumps(document))
+    checks = icvs(verify_capture(CAPTURES / "psk-classic.pcap", str(tmp_path / "keys.json")))
+    assert {(check.side, check.outcome, check.why) for check in checks} == {
+        (known, "passed", None),
+        (other, "not made", f"the key files have no keys for messages of the {other}"),
+    }
+
+
 def test_a_missing_fragment_leaves_the_icv_unchecked(tmp_path):
     """The IKE_INTERMEDIATE request has two, and the capture of it but the first."""
     total = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())["ini"]
@@ -59,7 +73,7 @@ def test_a_missing_fragment_leaves_the_icv_unchecked(tmp_path):
     path = rewritten("pq-mlkem768-psk", tmp_path / "x.pcap", lambda number, frame: None if number in numbers else frame)
     result = verify_capture(path, log_of("pq-mlkem768-psk"))
     (missing,) = (check for check in icvs(result) if check.outcome != "passed")
-    assert (missing.outcome, missing.why) == ("not made", "of its 2 fragments, the capture lacks 2")
+    assert (missing.outcome, missing.why) == ("not made", "the capture lacks fragment 2 of 2")
     # what IKE_INTERMEDIATE adds to the signed octets of both sides is not known now
     auths = [check for check in result.checks if check.what == "AUTH"]
     assert {(check.outcome, check.why) for check in auths} == {

@@ -143,6 +143,15 @@ def test_a_ppk_belongs_to_its_key_set():
     assert rekeyed.spi_i not in (None, first.spi_i)
 
 
+def test_a_ppk_belongs_to_its_key_set_without_sa_numbers():
+    """SK_pi and SK_pr signed a message with the SPIs of the IKE SA (RFC 7296, section 2.15)."""
+    log = [re.sub(rb" <[^>]*>", b"", line) for line in lines("charon-5.9.8-ppk.i")]
+    findings, values = read([line for line in log if b"check" not in line])
+    (ppk,) = values.ppks
+    assert ppk.key_set is findings.key_sets[0]
+    assert [auth.key_set for auth in values.auths] == [findings.key_sets[0]] * 2
+
+
 @pytest.mark.parametrize("side", "ir")
 def test_keys_of_ikev1_are_read(side):
     findings, _ = read(lines(f"charon-5.9.8-ikev1.{side}"))

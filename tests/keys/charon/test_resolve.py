@@ -1,6 +1,15 @@
 """What the recorded logs do not have; the usual is in test_charon."""
 
-from ikeanalyze.keys.charon.model import CharonLog, LoggedAuth, LoggedDerivation, LoggedPhase1Key, LoggedSa
+import pytest
+
+from ikeanalyze.keys.charon.model import (
+    CharonLog,
+    LoggedAuth,
+    LoggedDerivation,
+    LoggedPhase1Key,
+    LoggedSa,
+    PpkKeys,
+)
 from ikeanalyze.keys.charon.resolve import LogRecords, resolve_records
 from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.key_set import Origin
@@ -74,6 +83,22 @@ def test_cut_octets_say_nothing():
     findings, log = finish(LogRecords([one], log=CharonLog(auths=[signed(b"q" * 32, header(I_SPI, R_SPI)[:20])])))
     assert findings.key_sets[0].spi_i is None
     assert log.auths[0].side is None
+
+
+@pytest.mark.parametrize("own", ["sk_pi", "sk_pr"])
+def test_a_ppk_belongs_to_the_ike_sa_whose_nonce_its_keys_signed(own):
+    """Signed octets: IKE_SA_INIT message | nonce of the peer | ... (RFC 7296, section 2.15), without other SPIs."""
+    ours, others = ([bytes([n]) * 24, bytes([n + 1]) * 32] for n in (1, 5))
+    derived = [
+        LoggedDerivation(n, {**KEYS, "sk_ei": bytes([n]) * 16, "nonces": b"".join(nonces)}, LoggedSa())
+        for n, nonces in ((1, ours), (2, others))
+    ]
+    ppk = PpkKeys(Origin("x", 3), None, b"ppk", sk_d=b"D" * 32, sk_pi=b"P" * 32, sk_pr=b"Q" * 32)
+    message = header(I_SPI, R_SPI) + b"m" * (0x140 - 28)
+    peers_nonce = ours[1] if own == "sk_pi" else ours[0]
+    auth = signed(getattr(ppk, own), message + peers_nonce + b"i" * 32)
+    findings, log = finish(LogRecords(derived, log=CharonLog(auths=[auth], ppks=[ppk])))
+    assert log.ppks[0].key_set is log.auths[0].key_set is findings.key_sets[0]
 
 
 def test_ikev1_keys_that_are_logged_twice():

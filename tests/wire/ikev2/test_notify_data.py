@@ -68,6 +68,8 @@ ED25519 = bytes.fromhex("300506032b6570")
         (16434, b"\0\x05\x08cookie", PuzzleChallenge(5, 8, b"cookie"), "PUZZLE HMAC-SHA2-256 8"),
         (16436, b"\x02ppk\x1b1", PpkIdentity(2, b"ppk\x1b1", None), "PPK_IDENTITY ppk\\x1b1"),
         (16436, b"\x01\xab\xcd", PpkIdentity(1, b"\xab\xcd", None), "PPK_IDENTITY abcd"),
+        # RFC 8784, section 3: the responder sends it without data to say that it uses the PPK
+        (16436, b"", None, "PPK_IDENTITY"),
         (16437, b"auth", b"auth", "NO_PPK_AUTH"),
         (16441, b"link", b"link", "ADDITIONAL_KEY_EXCHANGE"),
         (16442, b"\x03", Aggfrag(True, True), "USE_AGGFRAG congestion control, no fragments"),
@@ -101,7 +103,7 @@ def test_notify_data_is_decoded_and_described(kind, data, value, text):
         (1, b""), (1, b"\1\2"), (9, b"\0\0\0"), (17, b"\0"), (16385, b""), (16387, b"\0\0"), (16388, bytes(19)),
         (16390, b""), (16390, bytes(65)), (16397, V6), (16398, V4), (16401, bytes(7)), (16402, bytes(13)),
         (16403, bytes(3)), (16407, b"\x01"), (16409, b"\0\0\0"), (16416, b"\0\x01\0\x05a"), (16419, bytes(15)),
-        (16422, bytes(11)), (16423, bytes(5)), (16434, b"\0\5"), (16436, b""), (16442, b""), (16443, b"\x01\x02"),
+        (16422, bytes(11)), (16423, bytes(5)), (16434, b"\0\5"), (16442, b""), (16443, b"\x01\x02"),
         (16443, b"\x03\x02"), (16443, b"\x05\x0e\x01ab"), (16446, b"\x02confir"), (41041, b""), (41041, b"\x02\0"),
         (41101, b"\0\x02\1"),
     ],

@@ -39,6 +39,11 @@ def _failed(s: Suspect, *reasons: str) -> bool:
     return s.outcome == "failed" and s.reason in reasons
 
 
+def _refused_ike_proposals(s: Suspect) -> bool:
+    """A handshake of IKEv2 whose responder accepted no proposal for the IKE SA."""
+    return _failed(s, "NO_PROPOSAL_CHOSEN") and s.last_type != "IKE_AUTH"
+
+
 def _auth_failed(s: Suspect) -> bool:
     return _failed(s, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 
@@ -166,6 +171,19 @@ RULES: Final = (
         code="no-proposal-chosen",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.2",
+        subject=Subject.REFUSAL,
+        # the proposals in IKE_AUTH are for the CHILD_SA
+        when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN") and s.last_type == "IKE_AUTH",
+        sentence="The responder, which had accepted a proposal for the IKE SA, ended IKE_AUTH with NO_PROPOSAL_CHOSEN: it "
+        "refused every proposal for the CHILD_SA{child_of}, and did not set up the IKE SA without one.",
+        remedy="Compare the ESP proposals and the traffic selectors of both configurations. In IKE_AUTH, ESP proposals "
+        "have no key exchange. The responder's log has the reason.",
+    ),
+    Rule(
+        code="no-proposal-chosen",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.REFUSAL,
         when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
@@ -180,7 +198,7 @@ RULES: Final = (
         rfc="RFC 9370, 2.2.1",
         subject=Subject.RESPONSE,
         when=lambda s: (
-            _failed(s, "NO_PROPOSAL_CHOSEN")
+            _refused_ike_proposals(s)
             and "INTERMEDIATE_EXCHANGE_SUPPORTED" in s.initiator_supports
             and not _offers_addke(s)
         ),
@@ -196,7 +214,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 3.3.6; RFC 9370, 2.2.1",
         subject=Subject.RESPONSE,
-        when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN") and _needs_addke(s),
+        when=lambda s: _refused_ike_proposals(s) and _needs_addke(s),
         sentence="Every proposal has an additional key exchange (ADDKE): a responder that does not know it refuses them "
         "all, even those with the alternative NONE.",
         remedy="Update the responder, or enable the method there, or "

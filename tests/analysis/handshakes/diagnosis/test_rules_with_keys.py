@@ -144,6 +144,21 @@ def test_the_child_sa_is_refused(notify, code, words):
     assert sentence.startswith("The IKE SA was established without a CHILD_SA")
 
 
+@pytest.mark.parametrize("proposals", [[ike.CLASSIC], [ike.HYBRID]])
+def test_the_child_sa_is_refused_with_the_ike_sa(proposals):
+    """The proposals of IKE_AUTH are for the CHILD_SA; one for the IKE SA was accepted before (RFC 7296, 1.2)."""
+    sa = Sa(1, proposals=proposals)
+    messages = refused(sa, [ME, PSK, *CHILD], [ike.notify(ike.NO_PROPOSAL_CHOSEN)])
+    assert diagnose(sa, messages) == [
+        (
+            "no-proposal-chosen",
+            "certain",
+            "The responder, which had accepted a proposal for the IKE SA, ended IKE_AUTH with NO_PROPOSAL_CHOSEN: it "
+            "refused every proposal for the CHILD_SA: AES-GCM-16-256/NO-ESN, and did not set up the IKE SA without one.",
+        )
+    ]
+
+
 def test_an_access_reject():
     login = Login()
     reject = radius.reject(login.packets[2], eap.eap(eap.FAILURE, 9))
