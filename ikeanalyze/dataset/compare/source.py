@@ -24,6 +24,7 @@ class ComparisonTables:
     labels: Sequence[str] = ()  # names of the label columns
     unread: int = 0  # captures that could not be read
     complete: bool = True  # False: the batch that makes the dataset has not finished
+    captures: pl.LazyFrame | None = None  # of a dataset; a report has none
 
 
 def open_tables(path: str) -> ComparisonTables:
@@ -43,7 +44,15 @@ def open_tables(path: str) -> ComparisonTables:
         raise CompareError(str(error)) from None
     except UNREADABLE as error:
         raise find_unreadable_file(path, error) from None
-    return ComparisonTables(path, dataset.handshakes, dataset.exchanges, list(dataset.labels), unread, dataset.complete)
+    return ComparisonTables(
+        path,
+        dataset.handshakes,
+        dataset.exchanges,
+        list(dataset.labels),
+        unread,
+        dataset.complete,
+        dataset.captures,
+    )
 
 
 def _scan_report(path: str, name: str) -> pl.LazyFrame:
