@@ -151,6 +151,17 @@ def test_a_folder_that_is_something_else(run):
     assert done.stderr == "ikeanalyze: runs: is neither empty nor a dataset. Name another folder with -o\n"
 
 
+@pytest.mark.parametrize("manifest", ['{"manifest_version": 3, "name": "an extension of a browser"}', "[", ""])
+def test_a_folder_with_a_manifest_of_something_else_stays_as_it_is(run, manifest):
+    Path("other").mkdir()
+    Path("other/manifest.json").write_text(manifest)
+    done = run("batch", "runs", "-o", "other")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("ikeanalyze: other/manifest.json: not a dataset manifest")
+    assert [path.name for path in Path("other").iterdir()] == ["manifest.json"]
+    assert Path("other/manifest.json").read_text() == manifest
+
+
 def test_a_cluster_that_is_not_there(run, monkeypatch):
     from ikeanalyze.dataset.batch import cluster
 

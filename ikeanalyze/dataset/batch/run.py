@@ -135,6 +135,8 @@ def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     if "manifest.json" not in names and not names <= _INITIAL_FILES:
         raise DatasetError(f"{dataset}: is neither empty nor a dataset. Name another folder with -o")
     check_own_files(dataset)
+    if "manifest.json" in names and "lock" not in names:  # perhaps that of something else, which stays as it is
+        load_manifest(dataset)
     with lock_dataset(dataset):
         if not (dataset / "manifest.json").exists():
             save_manifest(dataset, DatasetManifest(complete=False), installed_version(), describe_columns({}))
