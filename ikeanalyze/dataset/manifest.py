@@ -239,6 +239,11 @@ def check_own_files(folder: Path) -> None:
             raise DatasetError(f"{path}: is {problem}. A batch writes only to a dataset that has the {kind} itself")
 
 
+def list_own_files(folder: Path) -> list[str]:
+    """Return the paths that the files of a dataset have, apart from its tables."""
+    return [str(folder / name) for name in (_MANIFEST, _JOURNAL, _LOCK)]
+
+
 @contextmanager
 def lock_dataset(folder: Path) -> Iterator[None]:
     """Lock the dataset against other processes, where the file system supports locks.
