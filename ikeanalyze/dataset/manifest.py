@@ -117,12 +117,25 @@ class DatasetManifest:
             self.patterns = change.patterns
 
 
+def check_path(folder: Path) -> None:
+    """Refuse a folder whose tables polars cannot open.
+
+    Raises:
+        DatasetError: the path is not UTF-8.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise DatasetError(f"{folder}: its path is not UTF-8. Rename it, or name another folder") from None
+
+
 def load_manifest(folder: Path) -> DatasetManifest:
     """Load the dataset in `folder`: its manifest and the journal of an unfinished batch.
 
     Raises:
-        DatasetError: the folder is not a dataset, is damaged, or has a newer schema.
+        DatasetError: the folder is not a dataset, is damaged, has a newer schema, or its path is not UTF-8.
     """
+    check_path(folder)
     path = folder / _MANIFEST
     try:
         document = json.loads(path.read_bytes())  # not by msgspec: names that are not UTF-8 have surrogates

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -160,6 +161,20 @@ def test_a_folder_with_a_manifest_of_something_else_stays_as_it_is(run, manifest
     assert done.stderr.startswith("ikeanalyze: other/manifest.json: not a dataset manifest")
     assert [path.name for path in Path("other").iterdir()] == ["manifest.json"]
     assert Path("other/manifest.json").read_text() == manifest
+
+
+def test_a_dataset_whose_path_is_not_utf_8_is_refused(run):
+    """polars cannot open its tables."""
+    path = os.fsdecode(b"out\xff")
+    done = run("batch", "runs", "-o", path)
+    assert (done.exit_code, done.stdout) == (1, "")
+    problem = "its path is not UTF-8. Rename it, or name another folder\n"
+    assert done.stderr == rf"ikeanalyze: out\xff: {problem}"
+    assert not os.path.exists(path)
+    assert run("batch", "runs", "-o", "out", "--quiet").exit_code == 0
+    os.rename("out", path)
+    done = run("compare", path, "--by", "capture")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", rf"ikeanalyze: out\xff: {problem}")
 
 
 def test_a_cluster_that_is_not_there(run, monkeypatch):

@@ -34,6 +34,7 @@ from ikeanalyze.dataset.manifest import (
     DatasetManifest,
     ManifestJournal,
     check_own_files,
+    check_path,
     load_manifest,
     lock_dataset,
     save_manifest,
@@ -128,6 +129,7 @@ def run_batch(
 @contextmanager
 def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     """Open and lock the dataset in a folder; an empty folder becomes a dataset."""
+    check_path(dataset)
     if dataset.exists() and not dataset.is_dir():
         raise DatasetError(f"{dataset}: is a file. Name a folder with -o")
     dataset.mkdir(parents=True, exist_ok=True)
