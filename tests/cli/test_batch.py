@@ -63,10 +63,16 @@ def test_some_cannot_be_read(run):
     assert lines[1] == "ikeanalyze: runs/empty00.pcap: the file is empty"
     assert lines[-1].startswith("ikeanalyze: 2 more captures cannot be read. --verbose names all")
     assert len(lines) == 12
-    done = run("batch", "runs", "-o", "out", "--verbose")  # they are still as they were
+    Path("runs/empty99.pcap").touch()
+    done = run("batch", "runs", "-o", "out", "--verbose")  # the others are still as they were
     assert done.exit_code == 3
-    assert len(done.stderr.splitlines()) == 13
-    assert done.stderr.endswith("15 unchanged, 12 cannot be read. out: 15 captures, 3 handshakes\n")
+    assert len(done.stderr.splitlines()) == 14
+    # captures that were read, are unchanged and cannot be read are those of the dataset
+    counts = r"0 captures read in \d+\.\d s, 3 unchanged, 13 cannot be read\. out: 16 captures, 3 handshakes\n"
+    assert re.search(f"^ikeanalyze: {counts}$", done.stderr, re.MULTILINE)
+    done = run("batch", "runs", "-o", "again")
+    counts = r"3 captures read in \d+\.\d s, 13 cannot be read\. again: 16 captures, 3 handshakes\n"
+    assert re.search(f"^ikeanalyze: {counts}$", done.stderr, re.MULTILINE)
 
 
 def test_none_can_be_read(run):

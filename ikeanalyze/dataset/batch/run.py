@@ -71,9 +71,10 @@ class BatchStatus:
 class BatchSummary:
     """Result of a batch."""
 
-    read: int = 0  # captures that were read
+    read: int = 0  # captures that were read, or cannot be
     unchanged: int = 0  # requested captures that did not have to be read
     failed: list[CaptureEntry] = field(default_factory=list)  # requested captures that cannot be read
+    unchanged_failed: int = 0  # those of them that are unchanged
     warned: int = 0  # captures read with warnings, which are in the column `warnings`
     handshakes: int = 0  # in the dataset
     captures: int = 0  # in the dataset
@@ -321,6 +322,7 @@ class _Batch:
             shards.remove_shards(self._dataset, [shard.name])
         self.summary.unchanged = len(plan.unchanged)
         self.summary.failed.extend(entry for entry in plan.unchanged if entry.state == "failed")
+        self.summary.unchanged_failed = len(self.summary.failed)
 
     def _read_groups(self, plan: BatchPlan, workers: Workers) -> None:
         """Read all groups."""
