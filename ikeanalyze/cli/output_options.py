@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 FORMAT_OPTION: Any = typer.Option("--format", help="Output format.")
 #: The same for an output whose name may tell the format.
 NAMED_FORMAT_OPTION: Any = typer.Option(
-    "--format", help="Output format (default: that of the suffix of PATH, such as x.html; else terminal)."
+    "--format", help="Output format (default: that of the suffix of PATH, such as x.json; else terminal)."
 )
 
 

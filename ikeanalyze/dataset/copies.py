@@ -1,8 +1,9 @@
 """Finds captures that have the same packets: statistics would count their handshakes several times.
 
 Two captures overlap if they have handshakes with the same SPIs that begin in the same nanosecond: copies, compressed or
-not, parts of one recording, merged recordings. A handshake that was captured at both ends begins at two times. Files
-with equal digests are copies, even without handshakes.
+not, parts of one recording, merged recordings. A handshake that was captured at both ends begins at two times. They
+have the same contents if their packets agree in number, bytes, first and last time as well; a truncated copy, or what
+was extracted from a capture, does not. Files with equal digests are copies, even without handshakes.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ class CaptureOverlap:
 
     captures: tuple[str, ...]  # in order of names
     shared: int  # handshakes that all of them have
-    identical: bool  # none of them has others, or the files have the same bytes
+    identical: bool  # they have the same packets, or the files have the same bytes
 
     def __str__(self) -> str:
         """The sentence for the user."""
@@ -32,7 +33,8 @@ def find_overlaps(handshakes: pl.LazyFrame, captures: pl.LazyFrame | None = None
 
     Args:
         handshakes: the table of handshakes of a dataset or a report.
-        captures: the table of captures of a dataset, if there is one.
+        captures: the table of captures of a dataset, if there is one; without it, captures have the same contents if
+            their handshakes have.
     """
     counted = handshakes.filter(~pl.col("rekeyed")).select(pl.col("capture").cast(pl.String), "spi_i", "start_ns")
     repeated = (
@@ -45,10 +47,9 @@ def find_overlaps(handshakes: pl.LazyFrame, captures: pl.LazyFrame | None = None
     )
     shared = Counter(tuple(names) for names in repeated["capture"].to_list())
     named = list({name for names in shared for name in names})
-    of_named = counted.filter(pl.col("capture").is_in(named)).group_by("capture").len()
-    totals = dict(of_named.collect().iter_rows()) if named else {}
+    extents = _measure_captures(handshakes, captures, named)
     overlaps = [
-        CaptureOverlap(names, count, all(totals[name] == count for name in names))
+        CaptureOverlap(names, count, len({extents[name] for name in names}) == 1)
         for names, count in shared.most_common()
     ]
     named_together = [set(overlap.captures) for overlap in overlaps if overlap.identical]
@@ -56,6 +57,23 @@ def find_overlaps(handshakes: pl.LazyFrame, captures: pl.LazyFrame | None = None
         if not any(names.issuperset(copies.captures) for names in named_together):
             overlaps.append(copies)
     return overlaps
+
+
+def _measure_captures(
+    handshakes: pl.LazyFrame, captures: pl.LazyFrame | None, names: list[str]
+) -> dict[str, tuple[int, ...]]:
+    """Return what a capture and its copy have in common: number, bytes, first and last time of the packets; without a
+    table of captures number, last time, frames and bytes of the handshakes.
+    """
+    if not names:
+        return {}
+    named = pl.col("capture").cast(pl.String).is_in(names)
+    if captures is not None:
+        table = captures.filter(named).select("capture", "packets", "bytes", "first_ns", "last_ns")
+    else:
+        frames = pl.sum("initiator_frames", "responder_frames", "initiator_bytes", "responder_bytes")
+        table = handshakes.filter(named).group_by("capture").agg(pl.len(), pl.max("end_ns"), frames)
+    return {str(row[0]): row[1:] for row in table.collect().iter_rows()}
 
 
 def _find_equal_files(captures: pl.LazyFrame | None) -> list[CaptureOverlap]:

@@ -117,12 +117,25 @@ class DatasetManifest:
             self.patterns = change.patterns
 
 
+def check_path(folder: Path) -> None:
+    """Refuse a folder whose tables polars cannot open.
+
+    Raises:
+        DatasetError: the path is not UTF-8.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise DatasetError(f"{folder}: its path is not UTF-8. Rename it, or name another folder") from None
+
+
 def load_manifest(folder: Path) -> DatasetManifest:
     """Load the dataset in `folder`: its manifest and the journal of an unfinished batch.
 
     Raises:
-        DatasetError: the folder is not a dataset, is damaged, or has a newer schema.
+        DatasetError: the folder is not a dataset, is damaged, has a newer schema, or its path is not UTF-8.
     """
+    check_path(folder)
     path = folder / _MANIFEST
     try:
         document = json.loads(path.read_bytes())  # not by msgspec: names that are not UTF-8 have surrogates
@@ -237,6 +250,11 @@ def check_own_files(folder: Path) -> None:
             kind = "folder" if name in TABLES else "file"
             problem = "a symbolic link" if stat.S_ISLNK(mode) else f"not a {kind}"
             raise DatasetError(f"{path}: is {problem}. A batch writes only to a dataset that has the {kind} itself")
+
+
+def list_own_files(folder: Path) -> list[str]:
+    """Return the paths that the files of a dataset have, apart from its tables."""
+    return [str(folder / name) for name in (_MANIFEST, _JOURNAL, _LOCK)]
 
 
 @contextmanager

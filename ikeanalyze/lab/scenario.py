@@ -8,6 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -371,16 +372,17 @@ def parse_override(text: str) -> tuple[str, Any]:
     """Split `KEY=VALUE`. The value is that of TOML if it is valid TOML, otherwise the text itself.
 
     Raises:
-        LabScenarioError: there is no `=`, or no such key.
+        LabScenarioError: there is no `=`, no such key, or the key does not allow the value.
     """
     key, separator, value = text.partition("=")
     if not separator:
         raise LabScenarioError(f"{text}: expected KEY=VALUE, such as responder.stack=libreswan")
     _check_key(text, key, set())
-    try:
-        return key, parse_toml(f"value = {value}".encode())["value"]
-    except TomlFileError:
-        return key, value
+    parsed: Any = value
+    with suppress(TomlFileError):
+        parsed = parse_toml(f"value = {value}".encode())["value"]
+    _values(text, key, parsed)
+    return key, parsed
 
 
 def _override(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -62,10 +63,16 @@ def test_some_cannot_be_read(run):
     assert lines[1] == "ikeanalyze: runs/empty00.pcap: the file is empty"
     assert lines[-1].startswith("ikeanalyze: 2 more captures cannot be read. --verbose names all")
     assert len(lines) == 12
-    done = run("batch", "runs", "-o", "out", "--verbose")  # they are still as they were
+    Path("runs/empty99.pcap").touch()
+    done = run("batch", "runs", "-o", "out", "--verbose")  # the others are still as they were
     assert done.exit_code == 3
-    assert len(done.stderr.splitlines()) == 13
-    assert done.stderr.endswith("15 unchanged, 12 cannot be read. out: 15 captures, 3 handshakes\n")
+    assert len(done.stderr.splitlines()) == 14
+    # captures that were read, are unchanged and cannot be read are those of the dataset
+    counts = r"0 captures read in \d+\.\d s, 3 unchanged, 13 cannot be read\. out: 16 captures, 3 handshakes\n"
+    assert re.search(f"^ikeanalyze: {counts}$", done.stderr, re.MULTILINE)
+    done = run("batch", "runs", "-o", "again")
+    counts = r"3 captures read in \d+\.\d s, 13 cannot be read\. again: 16 captures, 3 handshakes\n"
+    assert re.search(f"^ikeanalyze: {counts}$", done.stderr, re.MULTILINE)
 
 
 def test_none_can_be_read(run):
@@ -149,6 +156,31 @@ def test_a_folder_that_is_something_else(run):
     done = run("batch", "runs", "-o", "runs")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "ikeanalyze: runs: is neither empty nor a dataset. Name another folder with -o\n"
+
+
+@pytest.mark.parametrize("manifest", ['{"manifest_version": 3, "name": "an extension of a browser"}', "[", ""])
+def test_a_folder_with_a_manifest_of_something_else_stays_as_it_is(run, manifest):
+    Path("other").mkdir()
+    Path("other/manifest.json").write_text(manifest)
+    done = run("batch", "runs", "-o", "other")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("ikeanalyze: other/manifest.json: not a dataset manifest")
+    assert [path.name for path in Path("other").iterdir()] == ["manifest.json"]
+    assert Path("other/manifest.json").read_text() == manifest
+
+
+def test_a_dataset_whose_path_is_not_utf_8_is_refused(run):
+    """polars cannot open its tables."""
+    path = os.fsdecode(b"out\xff")
+    done = run("batch", "runs", "-o", path)
+    assert (done.exit_code, done.stdout) == (1, "")
+    problem = "its path is not UTF-8. Rename it, or name another folder\n"
+    assert done.stderr == rf"ikeanalyze: out\xff: {problem}"
+    assert not os.path.exists(path)
+    assert run("batch", "runs", "-o", "out", "--quiet").exit_code == 0
+    os.rename("out", path)
+    done = run("compare", path, "--by", "capture")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", rf"ikeanalyze: out\xff: {problem}")
 
 
 def test_a_cluster_that_is_not_there(run, monkeypatch):

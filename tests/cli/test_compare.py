@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,21 @@ def test_the_terminal_shows_the_comparison(run, dataset):
         ("5", pytest.approx(retransmissions(5), abs=1e-3)),
         ("20", pytest.approx(retransmissions(20), abs=1e-3)),
     ]
+
+
+def test_an_output_that_is_an_input_is_refused(run, dataset, tmp_path):
+    """Whoever writes a comparison over the manifest of a dataset loses the dataset."""
+    predicted = tmp_path / "predicted.json"
+    predicted.write_text("{}")
+    for path in (Path(dataset, "manifest.json"), predicted):
+        before = path.read_bytes()
+        done = run("compare", dataset, "--by", "loss", "--predicted", str(predicted), "-o", str(path))
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert f"{path} is an input file, it would be overwritten" in done.stderr
+        assert path.read_bytes() == before
+    table = next(Path(dataset, "handshakes").iterdir())
+    done = run("compare", dataset, "--by", "loss", "--format", "json", "-o", str(table))
+    assert (done.exit_code, "has the name of a file in the format parquet" in done.stderr) == (2, True)
 
 
 def test_the_json_document_is_printed(run, dataset, tmp_path):

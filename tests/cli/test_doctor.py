@@ -32,6 +32,18 @@ def test_the_table_lists_all_programs(run):
     assert "report and ladder work here." in done.stdout
 
 
+def test_the_table_is_as_wide_as_columns_without_blanks_at_its_ends(run, monkeypatch):
+    tables = {}
+    for columns in (60, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        table = tables[columns] = run("doctor").stdout.partition("\n\n")[0].splitlines()
+        assert table[0].split() == ["what", "found", "needed", "for"]
+        assert max(map(len, table)) <= columns
+        assert all(line == line.rstrip() for line in table)
+    requirements = json.loads(run("doctor", "--format", "json").stdout)["checks"]
+    assert len(tables[60]) > len(tables[200]) == 2 + len(requirements)  # a line each where there is room
+
+
 def test_missing_programs_are_reported(run, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     done = run("doctor")

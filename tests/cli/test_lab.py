@@ -38,6 +38,24 @@ def test_a_wrong_value_of_the_command_line_is_a_usage_error(run, tmp_path, value
     assert f"Invalid value for --set: {value}: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("link.loss_percent=200", "link.loss_percent = 200 is not allowed; allowed is a number from 0 to 90"),
+        ("link.loss_percent=[0, 200]", "link.loss_percent = 200 is not allowed; allowed is a number from 0 to 90"),
+        ("link.loss_percent=[]", "link.loss_percent is an empty list"),
+        ("ip_version=5", "ip_version = 5 is not allowed"),
+    ],
+)
+def test_a_value_of_the_command_line_is_not_blamed_on_the_file(run, tmp_path, value, problem):
+    path = tmp_path / "x.toml"
+    path.write_text("[link]\nloss_percent = 5\n")
+    done = run("lab", "run", str(path), "-o", str(tmp_path / "out"), "--set", value)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"ikeanalyze: Invalid value for --set: {value}: {problem}")
+    assert "x.toml" not in done.stderr
+
+
 def test_doctor_names_what_the_lab_needs():
     done = subprocess.run(
         [sys.executable, "-m", "ikeanalyze", "lab", "doctor"], capture_output=True, text=True, check=False

@@ -60,6 +60,16 @@ def test_keys_are_used(tmp_path):
     assert {**record, "capture": None} == {**report, "capture": None}
 
 
+def test_a_name_that_is_not_utf_8_is_written_as_in_a_report(tmp_path):
+    path = tmp_path / os.fsdecode(b"a\xff.pcap")
+    path.write_bytes(CAPTURE.read_bytes())
+    done = run(str(path), "--format", "jsonl")
+    assert (done.returncode, done.stderr) == (0, b"ikeanalyze: 25 handshakes in 244 packets\n")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {record["capture"] for record in records} == {rf"{tmp_path}/a\xff.pcap"}
+    assert without_id(records) == without_id(read_report(path))
+
+
 def test_a_truncated_stream_is_reported_up_to_there():
     done = run("-", data=CAPTURE.read_bytes()[:90_000])
     assert done.returncode == 0

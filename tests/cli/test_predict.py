@@ -50,6 +50,19 @@ def test_a_link_is_required(run):
     assert done.stderr.startswith("ikeanalyze: Invalid value for --rtt: needed without --link.")
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("--link", "rtt_ms = 700\n"), ("--retransmission-policy", 'kind = "table"\nwaits = [1, 2]\n')],
+)
+def test_files_of_options_are_not_overwritten(run, tmp_path, option, text):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    done = run("predict", CLASSIC, "--rtt", "50", "--runs", "10", option, str(path), "-o", str(path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{path} is an input file, it would be overwritten" in done.stderr
+    assert path.read_text() == text
+
+
 def test_lists_are_combined(run):
     result = predictions(
         run, CLASSIC, PQ, "--rtt", "10,600", "--loss", "0:0.2:0.1", "--transport", "udp", "--transport", "tcp"

@@ -42,6 +42,19 @@ def test_show(run, tmp_path):
     assert mine.stdout == shipped.stdout != ""
 
 
+@pytest.mark.parametrize("more", [(), ("--print-example",), ("--format", "terminal")])
+def test_the_criteria_are_not_overwritten(run, tmp_path, monkeypatch, more):
+    monkeypatch.chdir(tmp_path)
+    assert run("rank", "epc-aka", "--print-example", "-o", "mine.toml").exit_code == 0
+    before = (tmp_path / "mine.toml").read_bytes()
+    done = run("rank", "mine.toml", "-o", "./mine.toml", *more)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "./mine.toml is an input file, it would be overwritten" in done.stderr
+    assert (tmp_path / "mine.toml").read_bytes() == before
+    # the name of an example is no file
+    assert run("rank", "epc-aka", "-o", "epc-aka").exit_code == 0
+
+
 def test_figures_are_written(run, tmp_path):
     done = run("rank", "epc-aka", "--figures", str(tmp_path / "f"), "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+import ikeanalyze
 from ikeanalyze.dataset.compare.compare import ComparisonRequest, compare_groups
 from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.dataset.copies import CaptureOverlap
+from ikeanalyze.render.report.parquet import write_parquet
+from tests.craft.packet import SECOND, Packet
 from tests.craft.pcap_file import pcap
-from tests.dataset.made import batch, runs
+from tests.dataset.made import batch, capture, runs
 from tests.paths import CAPTURES, LAB_CAPTURES
 
 LOSSY = CAPTURES / "loss20-classic.pcap"
@@ -40,6 +43,45 @@ def test_a_recording_with_a_part_of_another_one_overlaps():
     assert (overlap.captures, overlap.identical) == (("in/a.pcap", "in/part.pcap"), False)
     assert 5 < overlap.shared < 20
     assert str(overlap) == f"in/a.pcap and in/part.pcap have {overlap.shared} handshakes in common"
+
+
+def test_a_truncated_copy_of_the_only_handshake_has_other_contents():
+    Path("in/a.pcap").write_bytes(capture(1))
+    Path("in/cut.pcap").write_bytes(capture(1)[:-10])
+    (overlap,) = overlaps()
+    assert str(overlap) == "in/a.pcap and in/cut.pcap have 1 handshake in common"
+
+
+def test_what_was_extracted_from_a_capture_with_other_traffic_has_other_contents():
+    handshake = capture(1)
+    Path("in/extracted.pcap").write_bytes(handshake)
+    Path("in/a.pcap").write_bytes(handshake + pcap([Packet(9 * SECOND, bytes(60))])[len(pcap([])) :])
+    (overlap,) = overlaps()
+    assert str(overlap) == "in/a.pcap and in/extracted.pcap have 1 handshake in common"
+
+
+@pytest.mark.parametrize("read", ["batch", "report"])
+def test_a_comparison_does_not_call_a_truncated_copy_the_same(read):
+    Path("in/a.pcap").write_bytes(capture(1))
+    Path("in/cut.pcap").write_bytes(capture(1)[:-10])
+    if read == "batch":
+        overlaps()
+    else:
+        write_parquet(ikeanalyze.read(["in/a.pcap", "in/cut.pcap"]), "out")
+    (remark,) = compare_groups(open_tables("out"), ComparisonRequest(["capture"], ["bytes"])).remarks
+    assert (
+        remark == "in/a.pcap and in/cut.pcap have 1 handshake in common: these handshakes count once for each capture"
+    )
+
+
+def test_a_pair_of_copies_that_overlaps_a_third_capture_is_named_once():
+    data = LOSSY.read_bytes()
+    Path("in/b.pcap").write_bytes(data)
+    Path("in/part.pcap").write_bytes(data[: len(data) // 2])
+    texts = [str(overlap) for overlap in overlaps()]
+    assert [text for text in texts if text.startswith("in/a.pcap and in/b.pcap have")] == [
+        "in/a.pcap and in/b.pcap have the same contents"
+    ]
 
 
 def test_equal_files_without_handshakes_are_copies_too():

@@ -14,7 +14,7 @@ import typer
 from msgspec import Struct, field
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.result import Analysis, format_path
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
@@ -178,7 +178,7 @@ def _open_input(capture: str | None, inputs: LiveInputOptions) -> Iterator[tuple
         if not os.path.exists(capture) and capture in {name for _, name in socket.if_nameindex()}:
             raise typer.BadParameter(f"{capture} is an interface: use -i {capture}", param_hint="CAPTURE")
         with open_descriptor(capture) as descriptor:
-            yield capture, LiveInput(descriptor), None
+            yield format_path(capture), LiveInput(descriptor), None
 
 
 @contextmanager

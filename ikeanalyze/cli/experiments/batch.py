@@ -269,9 +269,10 @@ def _report(summary: "BatchSummary", dataset: str, messages: MessageOptions) -> 
         messages.remark(f"{overlap}. `compare` counts their handshakes several times: leave copies out")
     if len(summary.overlaps) > len(overlaps):
         messages.remark(f"{len(summary.overlaps) - len(overlaps):,} more groups of captures overlap")
-    parts = [f"{format_count(summary.read, 'capture')} read in {summary.seconds:.1f} s"]
-    if summary.unchanged:
-        parts.append(f"{summary.unchanged:,} unchanged")
+    read = summary.read - (len(summary.failed) - summary.unchanged_failed)
+    parts = [f"{format_count(read, 'capture')} read in {summary.seconds:.1f} s"]
+    if unchanged := summary.unchanged - summary.unchanged_failed:
+        parts.append(f"{unchanged:,} unchanged")
     if summary.failed:
         parts.append(f"{len(summary.failed):,} cannot be read")
     contents = f"{format_count(summary.captures, 'capture')}, {format_count(summary.handshakes, 'handshake')}"

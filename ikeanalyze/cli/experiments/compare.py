@@ -1,6 +1,7 @@
 """`ikeanalyze compare`: compare groups of handshakes."""
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +9,7 @@ from msgspec import Struct, field
 
 from ikeanalyze.cli.exit_status import CONDITION_HOLDS, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import PageOptions
+from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.columns import RowCondition
 from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, ComparisonRequest, compare_groups
@@ -16,6 +17,7 @@ from ikeanalyze.dataset.compare.limits import find_exceeded, parse_limits
 from ikeanalyze.dataset.compare.metrics import select_metrics
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
+from ikeanalyze.dataset.manifest import list_own_files
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.comparison.formats import FORMATS, write_comparison_figures
 from ikeanalyze.render.core.values import format_count
@@ -129,6 +131,8 @@ def compare(
     """
     if not 50 <= options.confidence < 100:
         raise typer.BadParameter(f"{options.confidence:g} is not between 50 and 100", param_hint="--confidence")
+    # a Parquet table cannot be the output, because its suffix is that of no format
+    check_inputs({"DATASET": list_own_files(Path(dataset)), "--predicted": options.predicted}, output.output)
     output.check()
     try:
         limits = () if options.fail_on is None else parse_limits(options.fail_on)

@@ -1,5 +1,6 @@
 """`ikeanalyze predict`: predict recorded handshakes on another link."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -332,7 +333,9 @@ def predict(
     runs = len(captures) * len(links) * len(uses) * simulation.runs
     if runs > _TOTAL_RUN_LIMIT:
         _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
-    check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
+    named = {"--link": link.link, "--retransmission-policy": transmission.retransmission_policy}
+    files = {option: [name for name in names if os.path.isfile(name)] for option, names in named.items()}
+    check_inputs({"CAPTURE": captures, "--keys": inputs.keys, **files}, output.output)
     output.check()
     options = ReadOptions(
         vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt, payloads=bool(changes), payload_sizes=bool(changes)

@@ -8,7 +8,7 @@ import typer
 
 from ikeanalyze.cli.exit_status import fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import TableOptions
+from ikeanalyze.cli.output_options import TableOptions, check_inputs
 from ikeanalyze.model.ranking.criteria import CriteriaError, DatasetValues, load_criteria, load_criteria_text
 from ikeanalyze.model.ranking.ranking import Ranking, rank_alternatives
 from ikeanalyze.render.core.output import open_output
@@ -36,6 +36,8 @@ def rank(
 
     CRITERIA.toml is a file, or the name of an example: epc-authentication, epc-aka.
     """
+    if Path(criteria).is_file():  # not the name of an example
+        check_inputs({"CRITERIA.toml": [criteria]}, output.output)
     output.check()
     with fail_command(CriteriaError):
         if print_example:

@@ -251,6 +251,8 @@ def _write_table(checks: list[RequirementCheck], out: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from ikeanalyze.render.core.terminal import TextStyler
+
     colours = {RequirementStatus.OK: "green", RequirementStatus.LACKS: "yellow", RequirementStatus.BROKEN: "bold red"}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("", "what", "found", "needed for"):
@@ -260,7 +262,10 @@ def _write_table(checks: list[RequirementCheck], out: TextIO) -> None:
         table.add_row(Text(check.state, colours[check.state]), *(Text(cell) for cell in cells))
     coloured = not os.environ.get("NO_COLOR")  # otherwise nothing is bold either, as in reports
     console = Console(
-        file=out, width=None if out.isatty() else 80, highlight=False, color_system="auto" if coloured else None
+        file=out,
+        width=None if out.isatty() else TextStyler(out, None).width,
+        highlight=False,
+        color_system="auto" if coloured else None,
     )
     remedies = [check for check in checks if check.how_to_get]
     broken = any(check.state is RequirementStatus.BROKEN for check in checks)
@@ -272,4 +277,5 @@ def _write_table(checks: list[RequirementCheck], out: TextIO) -> None:
         if remedies:
             console.print()
         console.print(Text("report cannot work here." if broken else "report and ladder work here."))
-    out.write(text.get())
+    lines = text.get().splitlines()
+    out.write("".join(f"{line.rstrip()}\n" for line in lines).lstrip("\n"))

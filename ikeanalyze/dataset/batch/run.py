@@ -34,6 +34,7 @@ from ikeanalyze.dataset.manifest import (
     DatasetManifest,
     ManifestJournal,
     check_own_files,
+    check_path,
     load_manifest,
     lock_dataset,
     save_manifest,
@@ -70,9 +71,10 @@ class BatchStatus:
 class BatchSummary:
     """Result of a batch."""
 
-    read: int = 0  # captures that were read
+    read: int = 0  # captures that were read, or cannot be
     unchanged: int = 0  # requested captures that did not have to be read
     failed: list[CaptureEntry] = field(default_factory=list)  # requested captures that cannot be read
+    unchanged_failed: int = 0  # those of them that are unchanged
     warned: int = 0  # captures read with warnings, which are in the column `warnings`
     handshakes: int = 0  # in the dataset
     captures: int = 0  # in the dataset
@@ -128,6 +130,7 @@ def run_batch(
 @contextmanager
 def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     """Open and lock the dataset in a folder; an empty folder becomes a dataset."""
+    check_path(dataset)
     if dataset.exists() and not dataset.is_dir():
         raise DatasetError(f"{dataset}: is a file. Name a folder with -o")
     dataset.mkdir(parents=True, exist_ok=True)
@@ -135,6 +138,8 @@ def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     if "manifest.json" not in names and not names <= _INITIAL_FILES:
         raise DatasetError(f"{dataset}: is neither empty nor a dataset. Name another folder with -o")
     check_own_files(dataset)
+    if "manifest.json" in names and "lock" not in names:  # perhaps that of something else, which stays as it is
+        load_manifest(dataset)
     with lock_dataset(dataset):
         if not (dataset / "manifest.json").exists():
             save_manifest(dataset, DatasetManifest(complete=False), installed_version(), describe_columns({}))
@@ -317,6 +322,7 @@ class _Batch:
             shards.remove_shards(self._dataset, [shard.name])
         self.summary.unchanged = len(plan.unchanged)
         self.summary.failed.extend(entry for entry in plan.unchanged if entry.state == "failed")
+        self.summary.unchanged_failed = len(self.summary.failed)
 
     def _read_groups(self, plan: BatchPlan, workers: Workers) -> None:
         """Read all groups."""

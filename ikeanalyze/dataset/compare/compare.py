@@ -165,7 +165,8 @@ def _read_table(
 def _describe_overlaps(tables: ComparisonTables, where: Sequence[RowCondition]) -> list[str]:
     """Sentences about captures whose handshakes count several times."""
     columns = tables.handshakes.collect_schema()
-    overlaps = find_overlaps(tables.handshakes.filter(match_conditions(where, columns, tables.labels)))
+    handshakes = tables.handshakes.filter(match_conditions(where, columns, tables.labels))
+    overlaps = [overlap for overlap in find_overlaps(handshakes, tables.captures) if overlap.shared]
     texts = [f"{overlap}: these handshakes count once for each capture" for overlap in overlaps[:_MAX_OVERLAPS]]
     more = len(overlaps) - len(texts)
     return [*texts, f"{more:,} more groups of captures overlap"] if more else texts

@@ -24,6 +24,7 @@ class ComparisonTables:
     labels: Sequence[str] = ()  # names of the label columns
     unread: int = 0  # captures that could not be read
     complete: bool = True  # False: the batch that makes the dataset has not finished
+    captures: pl.LazyFrame | None = None  # of a dataset; a report has none
 
 
 def open_tables(path: str) -> ComparisonTables:
@@ -43,7 +44,15 @@ def open_tables(path: str) -> ComparisonTables:
         raise CompareError(str(error)) from None
     except UNREADABLE as error:
         raise find_unreadable_file(path, error) from None
-    return ComparisonTables(path, dataset.handshakes, dataset.exchanges, list(dataset.labels), unread, dataset.complete)
+    return ComparisonTables(
+        path,
+        dataset.handshakes,
+        dataset.exchanges,
+        list(dataset.labels),
+        unread,
+        dataset.complete,
+        dataset.captures,
+    )
 
 
 def _scan_report(path: str, name: str) -> pl.LazyFrame:
@@ -73,12 +82,17 @@ _FILES: Final = (
     "exchanges*.parquet",
     "exchanges/*.parquet",
 )
+#: Folders of these files; "": of the dataset or report itself.
+_FOLDERS: Final = ("", "captures", "handshakes", "exchanges")
 
 
 def find_unreadable_file(path: str, error: Exception) -> CompareError:
     """The error for a file that cannot be read: `path`, or a file in this folder."""
     why = str(error).partition("\n")[0]
     files = [file for pattern in _FILES for file in sorted(Path(path).glob(pattern))]
+    for place in (*(Path(path) / name for name in _FOLDERS), *files):
+        if os.path.exists(place) and not _is_readable(place):
+            return CompareError(f"{place}: no permission to read it")
     for file in files:
         try:
             pl.read_parquet(file, glob=False)
@@ -86,3 +100,8 @@ def find_unreadable_file(path: str, error: Exception) -> CompareError:
             advice = "Make it again" if file.parent == Path(path) else "Remove it, and run the batch again"
             return CompareError(f"{file}: cannot be read ({why}). {advice}")
     return CompareError(f"{path}: cannot be read ({why}). Make it again")
+
+
+def _is_readable(path: Path) -> bool:
+    mode = os.R_OK | os.X_OK if path.is_dir() else os.R_OK
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)

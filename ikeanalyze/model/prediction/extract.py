@@ -217,7 +217,28 @@ class _RecordedHandshakes:
             setup_ns=row["setup_ns"],
             path=source if source in (None, "given", "manifest") else "estimated",
             path_rtt_ns=row["path_rtt_ns"],
+            shortest_round_trip_ns=self._find_shortest_round_trip(row),
         )
+
+    def _find_shortest_round_trip(self, row: Row) -> int | None:
+        """Return the shortest interval from a message of the captured side to one of the other side, in nanoseconds.
+
+        Exchanges with repeated requests are left out: their response may be that to an earlier transmission.
+        """
+        side = row["vantage"]
+        intervals = []
+        answered_ns: int | None = None  # when the captured side sent its response to the previous request
+        for exchange in self._exchanges.get(row["handshake"], ()):
+            single = exchange["end_ns"] is not None and not exchange["wait_ns"]
+            if exchange["initiated_by"] == side:
+                if single:
+                    intervals.append(exchange["end_ns"] - exchange["request_ns"])
+                answered_ns = None
+                continue
+            if answered_ns is not None and exchange["request_ns"] is not None:
+                intervals.append(exchange["request_ns"] - answered_ns)
+            answered_ns = exchange["end_ns"] if single else None
+        return None if side == "unknown" else min(intervals, default=None)
 
     def extract_exchanges(self, row: Row) -> tuple[FlowExchange, ...]:
         """Return the exchanges of a row of the handshakes table.

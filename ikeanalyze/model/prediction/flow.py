@@ -113,6 +113,7 @@ class HandshakeFlow:
     #: "estimated" (the shortest time seen), or None: nothing was subtracted.
     path: Literal["given", "manifest", "estimated"] | None
     path_rtt_ns: int | None  # round-trip time of the path
+    shortest_round_trip_ns: int | None = None  # shortest recorded interval that contains it; None: unknown side
     #: The exchanges of each comparable handshake of the capture, this one included; empty: this one alone.
     samples: tuple[tuple[FlowExchange, ...], ...] = field(default=(), repr=False)
     losses: CaptureLosses = CaptureLosses()  # of the capture

@@ -13,6 +13,8 @@ from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 #: Difference between an observed wait and that of a policy that fits: jitter of the path and of the sender's timer.
 _TOLERANCE_S: Final = 0.05
 _TOLERANCE_SHARE: Final = 0.2
+#: Share by which a round-trip time may exceed the shortest interval that contains it: jitter, and rounded numbers.
+_ROUND_TRIP_SHARE: Final = 0.1
 #: Waits that are compared: later ones are rare, and lost frames add several waits up.
 _MAX_WAITS: Final = 3
 
@@ -44,6 +46,12 @@ def _check_times(prediction: Prediction) -> Iterator[str]:
             "the round-trip time of the path is an upper estimate, which makes processing times too short. "
             "Set --recorded-rtt"
         )
+    elif flow.path == "given" and (shortest := _find_contradiction(flow)) is not None:
+        yield (
+            f"the round-trip time of the path, {(flow.path_rtt_ns or 0) / 1e6:,.4g} ms, is longer than an interval of the "
+            f"capture that contains it, {shortest / 1e6:,.4g} ms: --recorded-rtt is too long, or --vantage is the wrong "
+            "side. Processing times shorter than 0 count as 0"
+        )
     if flow.unknown:
         yield (
             f"unknown processing time where a retransmission was answered ({', '.join(flow.unknown)}); "
@@ -53,6 +61,12 @@ def _check_times(prediction: Prediction) -> Iterator[str]:
         yield "the messages are changed, but the processing times are as recorded; those of added exchanges are 0"
     if prediction.handshakes == 1 and prediction.computation is Computation.SAMPLE and not flow.alone:
         yield "only one usable handshake: the processing times are constant, so the spread is that of the link alone"
+
+
+def _find_contradiction(flow: HandshakeFlow) -> int | None:
+    """Return the shortest interval that contains the round trip of the path, if it is too short for it."""
+    shortest, rtt = flow.shortest_round_trip_ns, flow.path_rtt_ns
+    return shortest if shortest is not None and rtt is not None and shortest < rtt * (1 - _ROUND_TRIP_SHARE) else None
 
 
 def _check_losses(flow: HandshakeFlow) -> Iterator[str]:

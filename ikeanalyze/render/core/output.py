@@ -86,13 +86,13 @@ def _convert_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def replace_output(path: str) -> Iterator[Path]:
+def replace_output(path: str, option: str = "-o") -> Iterator[Path]:
     """Yield a temporary path that replaces `path` at the end: see `io.atomic_write.replace_atomically`.
 
-    Raises `OutputError` for an `OSError`.
+    `option` is the option with the path. Raises `OutputError` for an `OSError`.
     """
     try:
         with atomic_write.replace_atomically(path) as temporary:
             yield temporary
     except OSError as error:
-        raise make_output_error(path, error) from None
+        raise make_output_error(path, error, option) from None

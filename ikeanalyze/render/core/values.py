@@ -149,7 +149,16 @@ def escape_cell(text: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Return `text` on one line, with escapes for characters that are not printable: it is safe for a terminal."""
+    """Return `text` on one line, with escapes for characters that are not printable: it is safe for a terminal.
+
+    A byte of a path that is not UTF-8 (PEP 383) is written as in tables: with two hexadecimal digits.
+    """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return "".join(c if c.isprintable() else _escape_character(c) for c in text)
+
+
+def _escape_character(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape", "surrogatepass").decode()

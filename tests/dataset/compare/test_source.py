@@ -1,3 +1,8 @@
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
 
 import ikeanalyze
@@ -34,6 +39,37 @@ def test_a_directory_of_report(report):
 def test_a_capture_is_no_dataset():
     with pytest.raises(CompareError, match=r"psk\.pcapng: is a file, not a dataset; `ikeanalyze batch` makes one$"):
         open_tables(str(LAB / "psk.pcapng"))
+
+
+@contextmanager
+def as_ordinary_user():
+    """Root may read everything, so root becomes somebody else for a moment."""
+    root = os.geteuid() == 0
+    if root:
+        os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.parametrize("forbidden", ["handshakes", "exchanges", "captures", "handshakes/*.parquet"])
+def test_a_missing_permission_is_no_reason_to_make_the_dataset_again(forbidden):
+    with tempfile.TemporaryDirectory() as folder:  # one that others may enter, unlike tmp_path
+        Path(folder).chmod(0o755)
+        (Path(folder) / "0.pcap").write_bytes(capture(0))
+        batch(out := Path(folder) / "out", folder)
+        request = ComparisonRequest(["capture"], metrics=["round_trips"])
+        compare_groups(open_tables(str(out)), request)  # loads the modules that another user may not read
+        (place,) = out.glob(forbidden)
+        place.chmod(0)
+        try:
+            with as_ordinary_user(), pytest.raises(CompareError) as error:
+                compare_groups(open_tables(str(out)), request)
+        finally:
+            place.chmod(0o755)
+    assert str(error.value) == f"{place}: no permission to read it"
 
 
 def test_a_damaged_file_is_an_error(report, tmp_path):

@@ -43,6 +43,31 @@ def test_a_single_handshake_has_constant_processing_times():
     assert warnings(clean(samples=(), alone=True)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "vantage", "contained_ms"),
+    [
+        # from the second message to the third, by `tshark -T fields -e frame.time_relative`: 0.001616 to 0.002935
+        ("psk-classic.pcap", "responder", 1.319),
+        # from the first message to the second, and from the third to the fourth: 0.002935 to 0.004282
+        ("psk-classic.pcap", "initiator", 1.347),
+    ],
+)
+def test_a_round_trip_time_that_the_capture_contradicts(name, vantage, contained_ms):
+    recorded = flow(name, vantage=vantage, rtt_ms=40)
+    (text,) = [text for text in warnings(recorded) if "round-trip" in text]
+    assert f"of the path, 40 ms, is longer than an interval of the capture that contains it, {contained_ms} ms" in text
+    possible = flow(name, vantage=vantage, rtt_ms=contained_ms)
+    assert not [text for text in warnings(possible) if "round-trip" in text]
+
+
+def test_a_recorded_round_trip_time_is_possible():
+    # the link of the lab had a round-trip time of 600 ms
+    recorded = flow("lab/satellite.pcapng", vantage="responder", rtt_ms=600)
+    assert not [text for text in warnings(recorded) if "round-trip" in text]
+    other_side = flow("lab/satellite.pcapng", vantage="initiator", rtt_ms=600)
+    assert [text for text in warnings(other_side) if "--vantage is the wrong side" in text]
+
+
 def test_losses_of_the_capture():
     (text,) = warnings(clean(losses=CaptureLosses(60, 12, 2)))
     assert "12 with retransmissions and 2 unanswered of 60 handshakes" in text

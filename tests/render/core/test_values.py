@@ -1,7 +1,10 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikeanalyze.analysis.result import format_path
 from ikeanalyze.render.core import values
 
 
@@ -48,6 +51,12 @@ def test_clean_is_printable(text):
     assert values.escape_text(text).isprintable()
     if text.isprintable():
         assert values.escape_text(text) == text
+
+
+def test_bytes_of_a_path_that_is_not_utf_8_are_written_as_in_tables():
+    path = os.fsdecode(b"a\xff.pcap")  # PEP 383
+    assert values.escape_text(path) == format_path(path) == r"a\xff.pcap"
+    assert values.escape_text("\ud800\n") == r"\ud800\n"
 
 
 def test_shares():

@@ -98,7 +98,7 @@ def _write_drawing(directory: Path, drawing: Drawing) -> list[Path]:
     written = []
     for ending, content in files.items():
         path = directory / f"{drawing.name}{ending}"
-        with replace_output(str(path)) as temporary:
+        with replace_output(str(path), "--figures") as temporary:
             temporary.write_bytes(content)
         written.append(path)
     return written

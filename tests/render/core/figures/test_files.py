@@ -71,3 +71,11 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         write_report_figures(analysis([1]), str(tmp_path / "file" / "folder"))
     assert Path(tmp_path / "file").read_text() == ""
+
+
+def test_a_figure_that_cannot_be_written_names_the_option_of_its_directory(tmp_path):
+    (tmp_path / "setup-parts.pdf").mkdir()
+    with pytest.raises(
+        OutputError, match=r"setup-parts\.pdf: cannot be written: .*\. Name another output with --figures$"
+    ):
+        write_report_figures(analysis([1, 2]), str(tmp_path))
