@@ -114,6 +114,8 @@ if TYPE_CHECKING:
 
 #: Columns that the result has of a table that the caller takes: commands count handshakes.
 _KEPT: Final = {"handshakes": ("handshake", "rekeyed")}
+#: Share by which a given round-trip time may exceed the intervals that contain it: jitter, and rounded numbers.
+_ROUND_TRIP_SHARE: Final = 0.1
 
 #: Number of the frame (None: the whole capture) and text.
 CaptureWarning = tuple[int | None, str]
@@ -392,6 +394,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_unused_rtt(state, path, facts)
+    warnings += _warn_of_contradicted_rtt(state, handshakes, path, facts)
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
@@ -689,6 +692,21 @@ def _warn_of_unused_rtt(
     unused = (path.rtt_source == GIVEN) & (path.vantage == UNKNOWN_VANTAGE)
     text = "the round-trip time given is not used where the side of the capture is unknown: set it with --vantage"
     captures = _complete_captures(state.capture[unused], SharedFact.UNUSED_RTT, facts)
+    return [(number, (None, text)) for number in sort_distinct(captures).tolist()]
+
+
+def _warn_of_contradicted_rtt(
+    state: AnalysisState, handshakes: HandshakeColumns, path: NetworkPath, facts: CaptureFacts
+) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture with set-ups that had no time for one round trip as long as the given one."""
+    times = handshakes.breakdown
+    short = (path.rtt_source == GIVEN) & (times.network_ns != UNKNOWN)
+    short &= times.network_ns < (1 - _ROUND_TRIP_SHARE) * times.path_rtt_ns
+    captures = _complete_captures(state.capture[short], SharedFact.CONTRADICTED_RTT, facts)
+    text = (
+        "the round-trip time given is longer than all intervals of a set-up that contain the path together: --rtt is too "
+        "long, or --vantage is the wrong side. Parts of the set-up time shorter than 0 count as 0"
+    )
     return [(number, (None, text)) for number in sort_distinct(captures).tolist()]
 
 

@@ -24,6 +24,7 @@ _OWN: Final = frozenset(
         SharedFact.MISSING_FRAGMENTS,
         SharedFact.WRONG_FLAGS,
         SharedFact.UNUSED_RTT,
+        SharedFact.CONTRADICTED_RTT,
         SharedFact.UNCERTAIN_TIMES,
         SharedFact.LAB_HANDSHAKES,
         SharedFact.ICMP_ERRORS,

@@ -34,6 +34,7 @@ class SharedFact(StrEnum):
     CREATED_SAS = "CREATE_CHILD_SA responses, by hosts"
     PATH_INTERVALS = "intervals that contain the path, by hosts and side"
     UNUSED_RTT = "handshakes for which the given round-trip time is not used"
+    CONTRADICTED_RTT = "handshakes that had less time than the given round-trip time"
     UNCERTAIN_TIMES = "handshakes whose times are uncertain"
     LAB_HANDSHAKES = "handshakes of the lab's manifest"
     RESPONDERS_ON_4500 = "responders that sent something from UDP port 4500"

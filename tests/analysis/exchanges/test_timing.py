@@ -224,6 +224,23 @@ def test_times_that_the_capture_cannot_decide_are_uncertain():
     assert only(analyse(trace, vantage="initiator"))["uncertain"] is None
 
 
+@pytest.mark.parametrize(
+    ("vantage", "rtt_ms", "contradicted"),
+    [
+        ("initiator", 20, False),  # the responder takes 20 and 30 ms, with the path
+        ("initiator", 50, False),  # longer than each, but not than both together: some of the time is known
+        ("initiator", 20_000, True),  # microseconds instead of milliseconds
+        ("responder", 3, False),  # the initiator takes 3 ms, with the path
+        ("responder", 3.2, False),  # jitter
+        ("responder", 20, True),  # the wrong side
+    ],
+)
+def test_a_round_trip_for_which_a_set_up_had_no_time_is_a_warning(vantage, rtt_ms, contradicted):
+    analysis = analyse(spaced(Handshake(1).setup(), (20, 3, 30)), vantage=vantage, rtt_ms=rtt_ms)
+    expected = ["the round-trip time given is longer than all intervals"] if contradicted else []
+    assert [warning.message[:54] for warning in analysis.warnings] == expected
+
+
 def test_a_quick_exchange_of_the_same_hosts_excludes_a_long_path():
     once = ((0, "request"), (1, "response"), (20, "next"))
     handshakes = analyse(far_away((BOTH_ARRIVE, BOTH_ARRIVE), (once, BOTH_ARRIVE))).handshakes
