@@ -427,6 +427,15 @@ def test_standard_input_is_refused(run):
     assert "standard input" in done.stderr or "read twice" in done.stderr
 
 
+def test_the_output_is_not_the_file_of_the_retransmission_policy(run, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text('kind = "table"\nwaits = [1, 2]\n')
+    done = run("replay", str(PSK), "--target", "127.0.0.1", "--retransmission-policy", str(policy), "-o", str(policy))
+    assert done.exit_code == 2
+    assert "is an input file, it would be overwritten" in done.stderr
+    assert policy.read_text().startswith("kind")
+
+
 def test_a_shape_file_instead_of_a_capture(run, tmp_path, credentials):
     shape = tmp_path / "shape.toml"
     shape.write_text('proposals = "aes256-sha256-ecp256"\nauth = "psk"\n')

@@ -165,7 +165,16 @@ def replay(
     """
     with _sigterm_as_interrupt():
         credentials = [live.credentials] if live.credentials else []
-        check_inputs({"CAPTURE": [capture], "--keys": inputs.keys, "--credentials": credentials}, output.output)
+        policies = [name for name in [live.retransmission_policy] if os.path.isfile(name)]
+        check_inputs(
+            {
+                "CAPTURE": [capture],
+                "--keys": inputs.keys,
+                "--credentials": credentials,
+                "--retransmission-policy": policies,
+            },
+            output.output,
+        )
         if capture == "-":
             raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
         output.check()
