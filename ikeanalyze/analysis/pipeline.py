@@ -20,6 +20,7 @@ from ikeanalyze.analysis.exchanges.answers import (
 )
 from ikeanalyze.analysis.exchanges.capture_point import (
     GIVEN,
+    ROUND_TRIP_SHARE,
     UNKNOWN_VANTAGE,
     NetworkPath,
     determine_paths,
@@ -114,8 +115,6 @@ if TYPE_CHECKING:
 
 #: Columns that the result has of a table that the caller takes: commands count handshakes.
 _KEPT: Final = {"handshakes": ("handshake", "rekeyed")}
-#: Share by which a given round-trip time may exceed the intervals that contain it: jitter, and rounded numbers.
-_ROUND_TRIP_SHARE: Final = 0.1
 
 #: Number of the frame (None: the whole capture) and text.
 CaptureWarning = tuple[int | None, str]
@@ -701,7 +700,7 @@ def _warn_of_contradicted_rtt(
     """Return a warning for each capture with set-ups that had no time for one round trip as long as the given one."""
     times = handshakes.breakdown
     short = (path.rtt_source == GIVEN) & (times.network_ns != UNKNOWN)
-    short &= times.network_ns < (1 - _ROUND_TRIP_SHARE) * times.path_rtt_ns
+    short &= times.network_ns < (1 - ROUND_TRIP_SHARE) * times.path_rtt_ns
     captures = _complete_captures(state.capture[short], SharedFact.CONTRADICTED_RTT, facts)
     text = (
         "the round-trip time given is longer than all intervals of a set-up that contain the path together: --rtt is too "

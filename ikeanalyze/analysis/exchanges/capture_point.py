@@ -34,6 +34,8 @@ HOSTS: Final = ("initiator", "responder")
 NOT_GIVEN: Final = 0
 GIVEN: Final = 1
 FROM_MANIFEST: Final = 2
+#: Share by which a given round-trip time may exceed intervals that contain it: jitter, and rounded numbers.
+ROUND_TRIP_SHARE: Final = 0.1
 
 
 class NetworkPath(Struct, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ikeanalyze.analysis.exchanges.capture_point import ROUND_TRIP_SHARE
 from ikeanalyze.model.prediction.flow import HandshakeFlow, ObservedWait
 from ikeanalyze.model.prediction.link import IkeTransport
 from ikeanalyze.model.prediction.predict import Prediction
@@ -13,8 +14,6 @@ from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 #: Difference between an observed wait and that of a policy that fits: jitter of the path and of the sender's timer.
 _TOLERANCE_S: Final = 0.05
 _TOLERANCE_SHARE: Final = 0.2
-#: Share by which a round-trip time may exceed the shortest interval that contains it: jitter, and rounded numbers.
-_ROUND_TRIP_SHARE: Final = 0.1
 #: Waits that are compared: later ones are rare, and lost frames add several waits up.
 _MAX_WAITS: Final = 3
 
@@ -66,7 +65,7 @@ def _check_times(prediction: Prediction) -> Iterator[str]:
 def _find_contradiction(flow: HandshakeFlow) -> int | None:
     """Return the shortest interval that contains the round trip of the path, if it is too short for it."""
     shortest, rtt = flow.shortest_round_trip_ns, flow.path_rtt_ns
-    return shortest if shortest is not None and rtt is not None and shortest < rtt * (1 - _ROUND_TRIP_SHARE) else None
+    return shortest if shortest is not None and rtt is not None and shortest < rtt * (1 - ROUND_TRIP_SHARE) else None
 
 
 def _check_losses(flow: HandshakeFlow) -> Iterator[str]:
