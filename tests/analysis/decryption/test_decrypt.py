@@ -21,6 +21,7 @@ from tests.craft import MS, SECOND, Trace, ike, pcap
 from tests.paths import CAPTURES
 
 #: Two additional key exchanges, so three epochs.
+NONE_FITS = "none of the keys fits any of its encrypted messages"
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_512)])
 
 
@@ -279,7 +280,8 @@ def test_wrong_keys_decrypt_nothing(named):
     sa, other = Sa(1), Sa(2)
     text = table(*other.key_sets) if named else nameless(*other.key_sets)
     result = look(played(*sa.whole()), text)
-    assert result.findings == [(None, "none of the keys fits any of its encrypted messages")]
+    [(frame, text)] = result.findings
+    assert (frame, text.startswith(NONE_FITS)) == (None, True)
     assert result.outcomes == [("completed", None)]
     assert set(result.analysis.messages["decrypted"]) == {None, False}
 
@@ -289,7 +291,8 @@ def test_wrong_keys_with_the_right_names_open_nothing():
     text = table(*other.key_sets).replace(other.spi_i.hex(), sa.spi_i.hex())
     result = look(played(*sa.whole()), text.replace(other.spi_r.hex(), sa.spi_r.hex()))
     assert not result.opened()
-    assert result.findings == [(None, "none of the keys fits any of its encrypted messages")]
+    [(frame, text)] = result.findings
+    assert (frame, text.startswith(NONE_FITS)) == (None, True)
 
 
 @pytest.mark.parametrize("cipher", [ike.ENCR_AES_CBC, ENCR_AES_CTR])
@@ -433,14 +436,11 @@ def test_messages_that_the_capture_cut():
     assert result.outcomes == [("completed", None)]
 
 
-NONE_FITS = "none of the keys fits any of its encrypted messages"
-
-
 def test_keys_may_fit_messages_that_the_capture_cut():
     sa = Sa(proposals=(ike.CLASSIC,))
     result = look(snapped(played(*sa.whole()), 150), table(*sa.key_sets))
     assert "2 encrypted messages are truncated in the capture and cannot be decrypted" in dict(result.findings).values()
-    assert (None, NONE_FITS) not in result.findings
+    assert not [text for _, text in result.findings if text.startswith(NONE_FITS)]
 
 
 def test_keys_may_fit_messages_that_lack_fragments():
@@ -448,7 +448,7 @@ def test_keys_may_fit_messages_that_lack_fragments():
     trace = Trace()
     request, response, *later = sa.whole(auth=(3, 3))
     trace.play([request, response, *(replace(message, datagrams=message.datagrams[:-1]) for message in later)])
-    assert [text for _, text in look(trace, table(*sa.key_sets)).findings if text == NONE_FITS] == []
+    assert [text for _, text in look(trace, table(*sa.key_sets)).findings if text.startswith(NONE_FITS)] == []
 
 
 def test_one_missing_fragment_is_no_count():
