@@ -1,8 +1,8 @@
 """Decrypts the messages of a capture with the keys that fit, and decodes their payloads.
 
 Each distinct message is decrypted once: from the first of its transmissions that can be decrypted; a fragmented message
-from the first usable copy of each fragment. Messages are processed per IKE SA in order of time, which is the order that
-`keys.key_ring` expects.
+from the first usable copy of each fragment, also if forged fragments divide it into several bodies. Messages are
+processed per IKE SA in order of time, which is the order that `keys.key_ring` expects.
 
 The epoch follows from the protocol: the n-th IKE_INTERMEDIATE exchange has message ID n and is protected by the keys
 before its additional key exchange; later exchanges are protected by the keys of the last one (RFC 9242, section 3; RFC
@@ -44,7 +44,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_d
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
-from ikeanalyze.crypto.sk_payload import find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet
@@ -70,6 +70,14 @@ class _DecryptionTask(Struct):
     position: int = 0  # in the key chain
     done: bool = False
     failed: int | None = None  # row of a complete datagram that no key decrypts
+
+
+class _SlotFragment(NamedTuple):
+    """A decrypted fragment whose ICV is correct."""
+
+    place: int  # of its datagram
+    task: _DecryptionTask
+    contents: DecryptedMessage
 
 
 def decrypt_messages(
@@ -214,6 +222,7 @@ class _EncryptedRows:
         message = state.message_of_datagram[rows]
         self.message: list[int] = message.tolist()
         self.identity: list[int] = identity[message].tolist()
+        self.slot: list[int] = state.messages.slot[message].tolist()
         self.number: list[int] = datagrams.fragment[rows].tolist()
         self.total: list[int] = datagrams.fragments[rows].tolist()
         self.from_initiator: list[bool] = state.association.from_initiator[rows].tolist()
@@ -244,6 +253,7 @@ class _Decryption:
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
         self._undecrypted: list[tuple[int, int]] = []
         self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
+        self._bodies: dict[int, int] = {}  # identity of messages whose fragments are part of another one: that one's
         messages = state.messages
         #: A number for each message: the same for all its transmissions, which are contiguous.
         self._identity: Int64Array = np.cumsum(find_group_starts(messages.slot, messages.body)) - 1
@@ -273,6 +283,7 @@ class _Decryption:
         message = np.concatenate([part.columns.message for part in decrypted])
         is_decrypted = np.zeros(int(self._identity.max(initial=-1)) + 1, np.bool_)
         is_decrypted[self._identity[message]] = True
+        is_decrypted[list(self._bodies)] = True
         wanted = np.zeros(state.association.count, np.bool_)
         wanted[list(clear)] = True
         wanted[state.association.handshake[np.concatenate([part.columns.row for part in decrypted])]] = True
@@ -282,6 +293,7 @@ class _Decryption:
         records = structs.replace(records, columns=columns.select(argsort_stable(handshake)))
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
+        index[list(self._bodies)] = index[list(self._bodies.values())]
         of_message = index[self._identity]
         is_decrypted_message = is_decrypted[self._identity]
         is_encrypted = np.where(
@@ -418,6 +430,7 @@ class _Decryption:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
         additional = _count_additional(negotiated)
         tasks: dict[int, _DecryptionTask] = {}
+        of_slot: dict[tuple[int, int], dict[int, _SlotFragment | None]] = {}  # by slot and total, by number
         chains: dict[tuple[int, int], SaKeyChain] = {}
         for place in places:
             row, number, total = columns.row[place], columns.number[place], columns.total[place]
@@ -443,6 +456,8 @@ class _Decryption:
                 task.fragments = task.fragments or SkfReassembler()
                 if total > task.fragments.total:
                     task.parts.clear()  # fragmented again, into smaller fragments
+                if decrypted.verified:
+                    _add_to_slot(of_slot.setdefault((columns.slot[place], total), {}), number, place, task, decrypted)
                 if task.fragments.add(number, total, decrypted.first, decrypted.plaintext, decrypted.verified):
                     task.parts[number] = row
                 complete = task.fragments.get_message()
@@ -464,10 +479,48 @@ class _Decryption:
                 keys=key_set,
             )
             self._records.append(record)
+        for (_, total), found in of_slot.items():
+            self._combine_bodies(columns, total, found, chains, additional)
         self._note_undecrypted(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
             self._unusable.extend((handshake, first_frame, text) for text in chain.unusable)
+
+    def _combine_bodies(
+        self,
+        columns: _EncryptedRows,
+        total: int,
+        found: dict[int, _SlotFragment | None],
+        chains: dict[tuple[int, int], SaKeyChain],
+        additional: int,
+    ) -> None:
+        """Reassemble a message whose fragments are in several bodies, because forged ones came between them.
+
+        A receiver drops fragments with a wrong ICV, and uses all others (RFC 7383, section 2.6).
+        """
+        fragments = [fragment for _, fragment in sorted(found.items()) if fragment is not None]
+        if len(fragments) < total or any(fragment.task.done for fragment in fragments):
+            return
+        last = max(fragment.place for fragment in fragments)
+        task = next(fragment.task for fragment in fragments if fragment.place == last)
+        parts = tuple(columns.row[fragment.place] for fragment in fragments)
+        chain = chains[columns.spis[last]]
+        key_set = chain.get_key_set(task.position)
+        plaintext = b"".join(fragment.contents.plaintext for fragment in fragments)
+        record = MessageRecord(
+            message=columns.message[last],
+            row=columns.row[last],
+            data=self._get_data(parts[0]),
+            datagrams=parts,
+            decrypted=DecryptedMessage(plaintext, fragments[0].contents.first, verified=True),
+            additional=additional,
+            position=-1 if key_set.spi_i is None else task.position,
+            keys=key_set,
+        )
+        self._records.append(record)
+        for fragment in fragments:
+            fragment.task.done = True
+            self._bodies[columns.identity[fragment.place]] = columns.identity[last]
 
     def _note_undecrypted(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
         """Note the messages of one handshake that Python could not decrypt."""
@@ -516,6 +569,15 @@ class _Decryption:
             make_clear_records(message[whole], whole, state.clear.heap, begin[whole], size[whole]),
             make_records(joined),
         ]
+
+
+def _add_to_slot(
+    found: dict[int, _SlotFragment | None], number: int, place: int, task: _DecryptionTask, contents: DecryptedMessage
+) -> None:
+    """Add a decrypted fragment to those of its slot; None: two fragments of this number have other contents."""
+    before = found.setdefault(number, _SlotFragment(place, task, contents))
+    if before is not None and before.contents != contents:
+        found[number] = None
 
 
 def _describe_missing_fragments(fragments: SkfReassembler) -> str:

@@ -451,6 +451,45 @@ def test_keys_may_fit_messages_that_lack_fragments():
     assert [text for _, text in look(trace, table(*sa.key_sets)).findings if text.startswith(NONE_FITS)] == []
 
 
+def send_fragments(order, *, other=None):
+    """A request in three fragments, in this order; negative: the one of `other`, or a copy whose ICV is wrong."""
+    sa = Sa(proposals=(ike.CLASSIC,))
+    *inits, request, response = sa.whole(auth=(3, 1))
+    forged = replace(request, datagrams=[data[:-1] + bytes([data[-1] ^ 1]) for data in request.datagrams])
+    if other is not None:
+        forged = other(sa)
+    trace = played(*inits)
+    for step, number in enumerate(order):
+        trace.message(SECOND + step * 5 * MS, request if number > 0 else forged, only=[abs(number)], gap=0)
+    trace.message(2 * SECOND, response)
+    return sa, trace
+
+
+@pytest.mark.parametrize(
+    "order", [(1, -2, 2, 3), (1, -2, 3, 2), (-2, 1, 2, 3), (1, 2, -3, 3), (1, -1, 2, 3), (1, 1, -2, 2, 2, 3, 3)]
+)
+def test_forged_fragments_are_dropped(order):
+    """RFC 7383, section 2.6: a fragment whose ICV is wrong is discarded, and the others make the message."""
+    sa, trace = send_fragments(order)
+    result = look(trace, table(*sa.key_sets))
+    is_what_was_encrypted(result, [sa])
+    assert sorted(len(content.datagrams) for content in result.opened().values()) == [1, 3]
+    assert not [text for _, text in result.findings if "decrypted" in text or "reassembled" in text]
+
+
+def test_fragments_of_other_contents_are_not_mixed():
+    """The sender made another message with the same ID, as it must not (RFC 7296, section 2.1): no part tells which."""
+
+    def make_other(sa):
+        payloads = [IDENTITIES[True], ike.auth(2, bytes([1]) * 32), *CHILD]
+        return sa.put(ike.IKE_AUTH, payloads, message_id=1, fragments=3)
+
+    sa, trace = send_fragments((1, -2, 2, 3), other=make_other)
+    result = look(trace, table(*sa.key_sets))
+    assert [content.response for content in result.opened().values()] == [True]
+    assert any("the message cannot be reassembled" in text for _, text in result.findings)
+
+
 def test_one_missing_fragment_is_no_count():
     sa = Sa(proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(3, 1))
