@@ -306,7 +306,14 @@ class _Decryption:
         encrypted[state.message_of_datagram[is_encrypted]] = True
         messages = DecodedMessageList(state, records)
         return DecodedMessages(
-            of_message, messages, encrypted, is_decrypted_message, findings, records, messages.epochs
+            of_message,
+            messages,
+            encrypted,
+            is_decrypted_message,
+            findings,
+            records,
+            datagrams.digest[records.parts],
+            messages.epochs,
         )
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:

@@ -32,18 +32,25 @@ class Cleartext:
     epoch: int | None  # of the keys; None: IKEv1
     verified: bool  # the ICV is correct; False: the keys cannot check it
     fragments: int = 1  # that it was reassembled from
+    digests: frozenset[int] = frozenset()  # of these fragments: others with their numbers are forged; empty: not known
 
 
 def collect_cleartexts(contents: DecodedMessages, ids: UInt32Array) -> dict[int, Cleartext]:
     """All decrypted messages, by message id; `ids` are those of the rows of Messages."""
-    columns = contents.records.columns
+    columns, digests = contents.records.columns, contents.part_digests
     rows = np.flatnonzero(contents.of_message >= 0)
     rows = rows[columns.encrypted[contents.of_message[rows]]]
     chosen, place = np.unique(contents.of_message[rows], return_inverse=True)
-    values = (contents.epochs, columns.verified, np.maximum(columns.parts, 1))
+    values = (contents.epochs, columns.verified, np.maximum(columns.parts, 1), columns.first_part)
     texts = [
-        Cleartext(message, None if epoch < 0 else epoch, verified, parts)
-        for message, epoch, verified, parts in zip(
+        Cleartext(
+            message,
+            None if epoch < 0 else epoch,
+            verified,
+            count,
+            frozenset(digests[first : first + count].tolist()) if count > 1 and epoch >= 0 else frozenset(),
+        )
+        for message, epoch, verified, count, first in zip(
             _build_cleartext_messages(contents, chosen), *(column[chosen].tolist() for column in values), strict=True
         )
     ]
@@ -106,6 +113,7 @@ class _FrameRow(NamedTuple):
     ttl: int | None
     capture_duplicate: bool
     encapsulation: str
+    digest: int
     source_port: int
     destination_port: int
 
@@ -132,6 +140,8 @@ def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Clearte
     wanted = outside.select(_FrameRow._fields).sort("number")
     sightings: dict[int, dict[tuple[Any, ...], list[_FrameRow]]] = {}
     for row in map(_FrameRow._make, zip(*(column.to_list() for column in wanted), strict=True)):
+        if _is_forged(row, cleartexts[row.message]):
+            continue
         # a frame occurs twice if it was captured on two interfaces, or before and after a router
         place = (row.interface, row.ttl) if row.capture_duplicate else ()
         sightings.setdefault(row.message, {}).setdefault(place, []).append(row)
@@ -185,6 +195,11 @@ def _combine_fragments(incomplete: Sequence[Sequence[_FrameRow]], text: Cleartex
         sorted((row for frames in copy for row in frames), key=lambda row: row.number)
         for copy in zip(*copies.values(), strict=False)
     ]
+
+
+def _is_forged(row: _FrameRow, text: Cleartext) -> bool:
+    """Whether a frame has another fragment in place of the one that was decrypted."""
+    return bool(text.digests) and row.fragments == text.fragments and row.digest not in text.digests
 
 
 def _is_complete(rows: Sequence[_FrameRow], text: Cleartext) -> bool:

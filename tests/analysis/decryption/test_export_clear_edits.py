@@ -5,6 +5,7 @@ import pytest
 
 from ikeanalyze.analysis.decryption.export import Cleartext, plan_decryption_edits
 from tests.analysis.decrypt_captures import look
+from tests.analysis.decryption.test_decrypt import send_fragments
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
 from tests.analysis.ikev1_phase1 import Phase
 from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
@@ -116,6 +117,15 @@ def test_doubled_fragments_of_ip_are_put_together_twice():
         own = [*numbers[first], *numbers[second]]
         assert [result.edits[number].into or number for number in own] == [last] * len(own)
     assert (result.messages, result.fragments_left) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [((1, -2, 2, 3), {3: 6, 5: 6, 6: 1, 7: 1}), ((1, -2, 3, 2), {3: 6, 5: 6, 6: 1, 7: 1})]
+)
+def test_forged_fragments_stay(order, expected):
+    """A fragment whose ICV is wrong, which a receiver drops (RFC 7383, section 2.6), is evidence: frame 4."""
+    sa, trace = send_fragments(order)
+    assert shape(edits_of(trace, table(*sa.key_sets))) == expected
 
 
 def test_doubled_fragments_of_which_one_copy_is_missing():
