@@ -48,7 +48,6 @@ from ikeanalyze.analysis.exchanges.unprotected import (
     find_version_refusals,
     select_ignored_messages,
 )
-from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
     ShortResponses,
@@ -98,7 +97,7 @@ from ikeanalyze.analysis.tables.tables import (
     make_address_columns,
     make_empty_tables,
 )
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers
@@ -625,7 +624,7 @@ def _summarise_contents(
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
-    from ikeanalyze.analysis.decryption.decrypt import decrypt_messages
+    from ikeanalyze.analysis.decryption.decrypt import decrypt_messages, describe_unfit_keys
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
     from ikeanalyze.keys.key_table import NO_KEYS
 
@@ -646,29 +645,11 @@ def _summarise_contents(
     for number, keys in enumerate(all_keys):
         warnings.extend((number, (frame or None, text)) for frame, text in contents.findings[number])
         in_capture = capture == number
-        if (
-            keys
-            and not decoded.decrypted[in_capture].any()
-            and _has_complete_message(state, encrypted, decoded.encrypted & in_capture)
-        ):
-            warnings.append((number, (None, "none of the keys fits any of its encrypted messages")))
+        if keys and not decoded.decrypted[in_capture].any():
+            text = describe_unfit_keys(state, encrypted, decoded.encrypted & in_capture, keys)
+            if text is not None:
+                warnings.append((number, (None, text)))
     return contents, warnings
-
-
-def _has_complete_message(state: AnalysisState, encrypted: MessageBytes, is_wanted: BoolArray) -> bool:
-    """Whether the capture has a wanted message whole, so that a key can fit it.
-
-    `is_wanted`: for each row of Messages.
-    """
-    from ikeanalyze.analysis.decryption.decoded_messages import read_message_lengths
-
-    messages = state.messages
-    identity = np.cumsum(find_group_starts(messages.slot, messages.body))
-    is_complete = is_wanted & ~np.isin(identity, identity[state.lacking_fragments])
-    rows = np.flatnonzero(is_complete[state.message_of_datagram])
-    stored, length = read_message_lengths(state.datagrams.datagram[rows], (state.clear, encrypted))
-    is_complete[state.message_of_datagram[rows[stored < length]]] = False
-    return bool(is_complete.any())
 
 
 def _select_clear_handshakes(options: ReadOptions, state: AnalysisState, handshake_ids: Int64Array) -> Sequence[int]:

@@ -53,10 +53,18 @@ def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence
     return prf(algorithm, sk_d, b"".join(secrets[:1]) + nonces + b"".join(secrets[1:]))
 
 
+def skeyseed_of_resumption(algorithm: PrfAlgorithm, sk_d: bytes, nonces: bytes) -> bytes:
+    """Return SKEYSEED of a resumed IKE SA (RFC 5723, section 5.1).
+
+    `algorithm` and `sk_d` are those of the IKE SA that is resumed. `nonces`: Ni | Nr of IKE_SESSION_RESUME.
+    """
+    return prf(algorithm, sk_d, b"Resumption" + nonces)
+
+
 def session_keys(
     algorithm: PrfAlgorithm, suite: IkeSuite, skeyseed: bytes, nonces: bytes, spi_i: bytes, spi_r: bytes
 ) -> SessionKeys:
-    """Return SK_* from a SKEYSEED of any of the three functions (RFC 7296, section 2.14). `nonces`: all of Ni | Nr.
+    """Return SK_* from a SKEYSEED of any of these functions (RFC 7296, section 2.14). `nonces`: all of Ni | Nr.
 
     Raises:
         ValueError: the suite's algorithms or its key length are unknown.

@@ -271,6 +271,23 @@ def test_seen_in_two_places_is_one_message(decrypt, tmp_path):
     assert len(changed) == 4
 
 
+def test_doubled_fragments_are_decrypted(decrypt, tmp_path):
+    """1, 1, 2, 2: a receiver needs each fragment once (RFC 7383, section 2.6). Of the response, one copy is cut off."""
+    sa = Sa(proposals=(ike.CLASSIC,))
+    *inits, request, response = sa.whole(auth=(2, 2))
+    trace = Trace()
+    trace.play(inits)
+    for copy, (message, number) in enumerate(
+        [(message, number) for message in (request, response) for number in (1, 2)]
+    ):
+        for again in range(1 if (message, number) == (response, 2) else 2):
+            trace.message((200 + copy * 20 + again * 5) * 10**6, message, only=[number])
+    done, _ = decrypt(trace.write(tmp_path / "doubled.pcap"), table(*sa.key_sets))
+    # the two whole messages of the request, and one of the response; the seven fragments are five transmissions
+    assert " 5 of 5 encrypted messages decrypted; 6 packets written of 9\n" in done.stderr
+    assert "1 repeated fragment is left encrypted: other packets have the decrypted messages" in done.stderr
+
+
 def _forwarded(frame):
     """With a lower TTL, as a router sends it on."""
 

@@ -10,6 +10,7 @@ import pytest
 import ikeanalyze
 from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from tests.analysis.encrypted_handshakes import IDENTITIES, PSK, Sa, table
 from tests.analysis.handshakes.diagnosis.test_captures import make_flood
 from tests.analysis.handshakes.diagnosis.test_rules import pass_port_4500, redirect_in_auth, refuse_main_mode
 from tests.analysis.handshakes.test_handshakes import Old
@@ -223,3 +224,19 @@ def test_crafted_captures_have_the_diagnoses_of_the_report(tshark, tmp_path, nam
     reported = list_reported(path, [])
     assert any(codes for codes, *_ in reported)
     assert list_shown(tshark, path, None) == reported
+
+
+@pytest.mark.parametrize(
+    "data", [b"\1\4\xcb\0\x71\1", b"\2\x10" + bytes(15) + b"\1", b"\3\3gw2", b"\1\3gw2", b"\1\4\xcb"]
+)
+def test_a_decrypted_redirect_has_the_diagnosis_of_the_report(tshark, tmp_path, data):
+    """In IKE_AUTH, in place of the CHILD_SA (RFC 5685, section 6)."""
+    sa = Sa(1, proposals=[ike.CLASSIC])
+    trace = Trace()
+    trace.play([*sa.init(), *sa.authenticated(response=[IDENTITIES[False], PSK, ike.notify(16407, data)])])
+    path, keys = tmp_path / "capture.pcap", tmp_path / "keys"
+    path.write_bytes(trace.pcap())
+    keys.write_text(table(*sa.key_sets))
+    reported = list_reported(path, [keys])
+    assert [codes for codes, *_ in reported] == ["redirected"]
+    assert list_shown(tshark, path, keys.read_text()) == reported

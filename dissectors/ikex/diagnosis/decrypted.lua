@@ -12,11 +12,13 @@ local decrypted = {}
 decrypted.IDI, decrypted.IDR = 35, 36
 local CERT, TSI, TSR = 37, 44, 45
 local IKE_AUTH, INFORMATIONAL = 35, 37
-local AUTHENTICATION_FAILED = 24
+local AUTHENTICATION_FAILED, REDIRECT = 24, 16407
 local EAP_FAILURE = 4 -- code
 local ID_FQDN, ID_RFC822, ID_DN, ID_NULL = 2, 3, 9, 13
 -- Identities and traffic selectors that are addresses, by type, and their bytes.
 local ID_ADDRESSES, TS_ADDRESSES = { [1] = 4, [5] = 16 }, { [7] = 4, [8] = 16 }
+-- Types of gateways in REDIRECT (RFC 5685, 7.2); the bytes of addresses.
+local GATEWAY_ADDRESSES, GATEWAY_FQDN = { [1] = 4, [2] = 16 }, 3
 local MAX_SELECTORS = 4
 local MAX_CHARACTERS = 64
 local PROTOCOLS = {
@@ -42,11 +44,16 @@ function decrypted.list_auths(sa)
     return list
 end
 
---- The error notify by which the first CHILD_SA of an established IKE SA was refused; nil if it was not.
+--- The error notify by which the first CHILD_SA of an established IKE SA was refused, or REDIRECT in place of the
+--- CHILD_SA (RFC 5685, 6); nil if there is neither.
 function decrypted.find_child_error(sa)
     local auths = decrypted.list_auths(sa)
     local last = auths[#auths]
-    local notify = last and last.response and contents.error_notify(last)
+    if not last or not last.response then
+        return nil
+    end
+    local notify = contents.error_notify(last)
+        or (not contents.first(last, message.SA) and contents.notify(last, REDIRECT))
     return notify and names.of(names.notify, notify.type) or nil
 end
 
@@ -115,6 +122,25 @@ function decrypted.find_identity(auths, response, kind)
         if payload and payload.last >= payload.first + 3 then
             local data = content.data
             return to_text(format_identity(data:byte(payload.first), data:sub(payload.first + 4, payload.last)))
+        end
+    end
+    return nil
+end
+
+--- The gateway to which a REDIRECT of a response leads (RFC 5685, 7.2): an address or a name; nil if there is none.
+function decrypted.find_redirect_gateway(auths)
+    for _, content in ipairs(auths) do
+        local notify = content.response and contents.notify(content, REDIRECT)
+        if notify then
+            local kind, size = notify.data:byte(1, 2)
+            if not size or #notify.data < 2 + size then
+                return nil
+            end
+            local data = notify.data:sub(3, 2 + size)
+            if kind == GATEWAY_FQDN then
+                return to_text(data)
+            end
+            return size == GATEWAY_ADDRESSES[kind] and format_address(data) or to_text(compat.hex(data))
         end
     end
     return nil

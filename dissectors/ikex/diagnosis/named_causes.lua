@@ -282,6 +282,17 @@ return {
                 .. "so, too.",
     },
     {
+        code = "redirected", effect = "stopped", confidence = "certain",
+        rfc = "RFC 5685, 6", subject = "RESPONSE",
+        when = function(f)
+            return f.child_error == "REDIRECT"
+        end,
+        sentence = "The IKE SA was established without a CHILD_SA: the responder redirected the initiator to another "
+            .. "gateway{gateway} with REDIRECT in IKE_AUTH.",
+        remedy = "Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. "
+            .. "Otherwise check that the initiator reaches that gateway and follows redirects.",
+    },
+    {
         code = "childless", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.21.2 and 3.10.1", subject = "RESPONSE",
         when = function(f)

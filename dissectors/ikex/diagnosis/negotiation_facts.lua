@@ -225,6 +225,11 @@ function providers.identities(facts)
     return #parts > 0 and string.format(" (%s)", table.concat(parts, ", ")) or ""
 end
 
+function providers.gateway(facts)
+    local gateway = decrypted.find_redirect_gateway(facts.auths)
+    return gateway and string.format(" (%s)", gateway) or ""
+end
+
 function providers.between(facts)
     local selectors = decrypted.describe_selectors(facts.auths)
     return selectors and string.format(" (%s)", selectors) or ""

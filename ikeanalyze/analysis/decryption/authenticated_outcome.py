@@ -5,7 +5,8 @@ IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
 1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects
    the responder with AUTHENTICATION_FAILED in an INFORMATIONAL request.
 2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify in the same message
-   only concerns the first Child SA, except those that prevent the IKE SA: then failed.
+   only concerns the first Child SA, except those that prevent the IKE SA: then failed. So does REDIRECT in place of the
+   Child SA (RFC 5685, section 6).
 3. Unfinished: neither, so IKE_AUTH should have continued.
 
 IKEv1 (RFC 2409, section 5): a quick mode with decrypted messages of both sides proves that the IKE SA is established:
@@ -70,7 +71,9 @@ class DecryptedOutcome(Struct, frozen=True):
     reason: str | None  # error notify, or failure of EAP or XAUTH
     undone: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake (rule 3)
     auth: AuthMethods | None
-    child_error: str | None  # error notify of the first Child SA, although the IKE SA was established
+    child_error: (
+        str | None
+    )  # why there is no first Child SA, although the IKE SA was established: an error notify, REDIRECT
 
 
 def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
@@ -89,7 +92,7 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
     if rejection is not None:
         return DecryptedOutcome(Outcome.FAILED, rejection, False, auth, None)
     if ended and error not in _FATAL:
-        return DecryptedOutcome(Outcome.ESTABLISHED, None, False, auth, error)
+        return DecryptedOutcome(Outcome.ESTABLISHED, None, False, auth, error or _find_redirect(last))
     if error is None and any(_is_eap_failure(body) for body in last.get_bodies(PayloadType.EAP)):
         error = _EAP_FAILURE
     if error is not None:
@@ -113,6 +116,14 @@ def _find_error_notify(content: DecodedMessage) -> str | None:
     """The name of the first error notify."""
     types = (notify.type for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify))
     return next((get_name(NotifyType, notify_type) for notify_type in types if notify_type < FIRST_STATUS), None)
+
+
+def _find_redirect(content: DecodedMessage) -> str | None:
+    """The name of REDIRECT, if the response has it and no Child SA (RFC 5685, section 6)."""
+    if content.get_bodies(PayloadType.SA):
+        return None
+    types = (notify.type for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify))
+    return NotifyType.REDIRECT.label if NotifyType.REDIRECT in types else None
 
 
 def _is_eap_failure(eap: bytes) -> bool:

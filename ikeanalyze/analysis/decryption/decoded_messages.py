@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, read_uint32_be
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, read_uint32_be
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.cursor import WireError
@@ -215,6 +215,8 @@ class DecodedMessages(Struct, frozen=True):
     decrypted: BoolArray  # for each row of Messages: sent encrypted, and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, text
     records: MessageRecords = NO_RECORDS  # of `all`
+    #: Digest of each datagram in `records.parts`.
+    part_digests: UInt64Array = field(default_factory=lambda: np.zeros(0, np.uint64))
     #: Of `all`: see `find_epochs`.
     epochs: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 

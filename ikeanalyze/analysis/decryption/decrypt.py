@@ -1,8 +1,8 @@
 """Decrypts the messages of a capture with the keys that fit, and decodes their payloads.
 
 Each distinct message is decrypted once: from the first of its transmissions that can be decrypted; a fragmented message
-from the first usable copy of each fragment. Messages are processed per IKE SA in order of time, which is the order that
-`keys.key_ring` expects.
+from the first usable copy of each fragment, also if forged fragments divide it into several bodies. Messages are
+processed per IKE SA in order of time, which is the order that `keys.key_ring` expects.
 
 The epoch follows from the protocol: the n-th IKE_INTERMEDIATE exchange has message ID n and is protected by the keys
 before its additional key exchange; later exchanges are protected by the keys of the last one (RFC 9242, section 3; RFC
@@ -15,6 +15,7 @@ For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of 
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field, structs
@@ -39,18 +40,22 @@ from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
-from ikeanalyze.crypto.sk_payload import find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
-from ikeanalyze.keys.key_table import CaptureKeys
+from ikeanalyze.keys.key_set import KeySet
+from ikeanalyze.keys.key_table import CaptureKeys, KeySetTable
 from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
+_UNKNOWN_SPI = 0  # no IKE SA has it
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
@@ -65,6 +70,14 @@ class _DecryptionTask(Struct):
     position: int = 0  # in the key chain
     done: bool = False
     failed: int | None = None  # row of a complete datagram that no key decrypts
+
+
+class _SlotFragment(NamedTuple):
+    """A decrypted fragment whose ICV is correct."""
+
+    place: int  # of its datagram
+    task: _DecryptionTask
+    contents: DecryptedMessage
 
 
 def decrypt_messages(
@@ -209,6 +222,7 @@ class _EncryptedRows:
         message = state.message_of_datagram[rows]
         self.message: list[int] = message.tolist()
         self.identity: list[int] = identity[message].tolist()
+        self.slot: list[int] = state.messages.slot[message].tolist()
         self.number: list[int] = datagrams.fragment[rows].tolist()
         self.total: list[int] = datagrams.fragments[rows].tolist()
         self.from_initiator: list[bool] = state.association.from_initiator[rows].tolist()
@@ -239,6 +253,7 @@ class _Decryption:
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
         self._undecrypted: list[tuple[int, int]] = []
         self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
+        self._bodies: dict[int, int] = {}  # identity of messages whose fragments are part of another one: that one's
         messages = state.messages
         #: A number for each message: the same for all its transmissions, which are contiguous.
         self._identity: Int64Array = np.cumsum(find_group_starts(messages.slot, messages.body)) - 1
@@ -268,6 +283,7 @@ class _Decryption:
         message = np.concatenate([part.columns.message for part in decrypted])
         is_decrypted = np.zeros(int(self._identity.max(initial=-1)) + 1, np.bool_)
         is_decrypted[self._identity[message]] = True
+        is_decrypted[list(self._bodies)] = True
         wanted = np.zeros(state.association.count, np.bool_)
         wanted[list(clear)] = True
         wanted[state.association.handshake[np.concatenate([part.columns.row for part in decrypted])]] = True
@@ -277,6 +293,7 @@ class _Decryption:
         records = structs.replace(records, columns=columns.select(argsort_stable(handshake)))
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
+        index[list(self._bodies)] = index[list(self._bodies.values())]
         of_message = index[self._identity]
         is_decrypted_message = is_decrypted[self._identity]
         is_encrypted = np.where(
@@ -289,7 +306,14 @@ class _Decryption:
         encrypted[state.message_of_datagram[is_encrypted]] = True
         messages = DecodedMessageList(state, records)
         return DecodedMessages(
-            of_message, messages, encrypted, is_decrypted_message, findings, records, messages.epochs
+            of_message,
+            messages,
+            encrypted,
+            is_decrypted_message,
+            findings,
+            records,
+            datagrams.digest[records.parts],
+            messages.epochs,
         )
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
@@ -413,6 +437,7 @@ class _Decryption:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
         additional = _count_additional(negotiated)
         tasks: dict[int, _DecryptionTask] = {}
+        of_slot: dict[tuple[int, int], dict[int, _SlotFragment | None]] = {}  # by slot and total, by number
         chains: dict[tuple[int, int], SaKeyChain] = {}
         for place in places:
             row, number, total = columns.row[place], columns.number[place], columns.total[place]
@@ -438,6 +463,8 @@ class _Decryption:
                 task.fragments = task.fragments or SkfReassembler()
                 if total > task.fragments.total:
                     task.parts.clear()  # fragmented again, into smaller fragments
+                if decrypted.verified:
+                    _add_to_slot(of_slot.setdefault((columns.slot[place], total), {}), number, place, task, decrypted)
                 if task.fragments.add(number, total, decrypted.first, decrypted.plaintext, decrypted.verified):
                     task.parts[number] = row
                 complete = task.fragments.get_message()
@@ -459,10 +486,48 @@ class _Decryption:
                 keys=key_set,
             )
             self._records.append(record)
+        for (_, total), found in of_slot.items():
+            self._combine_bodies(columns, total, found, chains, additional)
         self._note_undecrypted(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
             self._unusable.extend((handshake, first_frame, text) for text in chain.unusable)
+
+    def _combine_bodies(
+        self,
+        columns: _EncryptedRows,
+        total: int,
+        found: dict[int, _SlotFragment | None],
+        chains: dict[tuple[int, int], SaKeyChain],
+        additional: int,
+    ) -> None:
+        """Reassemble a message whose fragments are in several bodies, because forged ones came between them.
+
+        A receiver drops fragments with a wrong ICV, and uses all others (RFC 7383, section 2.6).
+        """
+        fragments = [fragment for _, fragment in sorted(found.items()) if fragment is not None]
+        if len(fragments) < total or any(fragment.task.done for fragment in fragments):
+            return
+        last = max(fragment.place for fragment in fragments)
+        task = next(fragment.task for fragment in fragments if fragment.place == last)
+        parts = tuple(columns.row[fragment.place] for fragment in fragments)
+        chain = chains[columns.spis[last]]
+        key_set = chain.get_key_set(task.position)
+        plaintext = b"".join(fragment.contents.plaintext for fragment in fragments)
+        record = MessageRecord(
+            message=columns.message[last],
+            row=columns.row[last],
+            data=self._get_data(parts[0]),
+            datagrams=parts,
+            decrypted=DecryptedMessage(plaintext, fragments[0].contents.first, verified=True),
+            additional=additional,
+            position=-1 if key_set.spi_i is None else task.position,
+            keys=key_set,
+        )
+        self._records.append(record)
+        for fragment in fragments:
+            fragment.task.done = True
+            self._bodies[columns.identity[fragment.place]] = columns.identity[last]
 
     def _note_undecrypted(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
         """Note the messages of one handshake that Python could not decrypt."""
@@ -513,6 +578,15 @@ class _Decryption:
         ]
 
 
+def _add_to_slot(
+    found: dict[int, _SlotFragment | None], number: int, place: int, task: _DecryptionTask, contents: DecryptedMessage
+) -> None:
+    """Add a decrypted fragment to those of its slot; None: two fragments of this number have other contents."""
+    before = found.setdefault(number, _SlotFragment(place, task, contents))
+    if before is not None and before.contents != contents:
+        found[number] = None
+
+
 def _describe_missing_fragments(fragments: SkfReassembler) -> str:
     missing = fragments.get_missing_ranges()
     ranges = (str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in missing[:_MAX_RANGES])
@@ -523,3 +597,108 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
 
 def _count_additional(negotiated: _NegotiatedKeys) -> int:
     return -1 if negotiated.additional is None else negotiated.additional
+
+
+def describe_unfit_keys(
+    state: AnalysisState, encrypted: MessageBytes, is_wanted: BoolArray, keys: CaptureKeys
+) -> str | None:
+    """The warning about keys of which none decrypts a message of a capture: why, as far as it is known, and what to do.
+
+    The SPIs tell most: keys of another IKE SA are the usual reason. Keys with the right SPIs may be for another
+    algorithm than the IKE SA negotiated, such as AES-GCM with an ICV of another length.
+
+    Args:
+        state: of the captures.
+        encrypted: bytes of the encrypted messages.
+        is_wanted: the encrypted messages of the capture. (messages,)
+        keys: that were given for it.
+
+    Returns:
+        The warning; None: the capture has none of the messages whole that a key may be for, so that it may fit.
+    """
+    if not _shows_unfit_keys(state, encrypted, is_wanted):
+        return None
+    rows = np.flatnonzero(is_wanted[state.message_of_datagram])
+    return f"none of the keys fits any of its encrypted messages{_explain_unfit_keys(state, rows, keys)}"
+
+
+def _shows_unfit_keys(state: AnalysisState, encrypted: MessageBytes, is_wanted: BoolArray) -> bool:
+    """Whether the capture shows that no key fits: by the SPIs, or by a message that it has whole.
+
+    A message is whole if no snapshot length cuts one copy of each of its fragments. Messages are only stored if a key
+    may be for them: none is if all keys name other IKE SAs.
+    """
+    messages, datagrams = state.messages, state.datagrams
+    identity = np.cumsum(find_group_starts(messages.slot, messages.body)) - 1
+    is_candidate = is_wanted & ~np.isin(identity, identity[state.lacking_fragments])
+    rows = np.flatnonzero(is_candidate[state.message_of_datagram])
+    stored, length = read_message_lengths(datagrams.datagram[rows], (state.clear, encrypted))
+    if not stored.any():
+        return bool(len(rows))
+    rows = rows[(stored > 0) & (stored >= length)]
+    total = datagrams.fragments[rows].astype(np.int64)
+    place = identity[state.message_of_datagram[rows]] << 32 | total << 16 | datagrams.fragment[rows]
+    message, seen = np.unique(np.unique(place) >> 16, return_counts=True)
+    return bool((seen >= np.maximum(message & 0xFFFF, 1)).any())
+
+
+class _Spis(NamedTuple):
+    """SPIs of key sets, or of datagrams; `_UNKNOWN_SPI`: not known. (n,) each"""
+
+    spi_i: UInt64Array
+    spi_r: UInt64Array
+
+    def format(self, place: int) -> str:
+        """The IKE SA as other warnings name it."""
+        return ":".join(f"{int(spi[place]):016x}" if spi[place] else "?" for spi in self)
+
+
+def _explain_unfit_keys(state: AnalysisState, rows: Int64Array, keys: CaptureKeys) -> str:
+    """The rest of the warning; `rows`: the encrypted datagrams of the capture."""
+    captured = _Spis(state.datagrams.spi_i[rows], state.datagrams.spi_r[rows])
+    for phase1 in keys.phase1:
+        if (captured.spi_i == int.from_bytes(phase1.cookie_i)).any():
+            return (
+                f", although {phase1.origin} has a key for the initiator's cookie {phase1.cookie_i.hex()}: it may be "
+                "wrong, or the capture may lack a message, without which the next one of phase 1 cannot be decrypted"
+            )
+    given = _get_spis(keys.sets)
+    for place in np.flatnonzero((given.spi_i != _UNKNOWN_SPI) & np.isin(given.spi_i, captured.spi_i)).tolist():
+        same = captured.spi_i == given.spi_i[place]
+        if given.spi_r[place] != _UNKNOWN_SPI:
+            same &= captured.spi_r == given.spi_r[place]
+        if same.any():
+            first = int(rows[np.flatnonzero(same)[0]])
+            negotiated = _NegotiatedKeysLookup(state).get(
+                int(state.association.handshake[first]), first, with_nonces=False
+            )
+            return _explain_named(keys.sets[place], given.format(place), negotiated.suite)
+    if (given.spi_i == _UNKNOWN_SPI).any():
+        return (
+            ": those without SPIs were tried on all its IKE SAs. They may be of another IKE SA or epoch, or for another "
+            "algorithm or length of the ICV"
+        )
+    other = given.format(0) if len(given.spi_i) else keys.phase1[0].cookie_i.hex()
+    return f": they are of other IKE SAs, such as {other}. Give those of {captured.format(0)}"
+
+
+def _get_spis(key_sets: Sequence[KeySet]) -> _Spis:
+    if isinstance(key_sets, KeySetTable):
+        return _Spis(key_sets.spi_i, key_sets.spi_r)
+    spis = [[int.from_bytes(spi or b"") for spi in (keys.spi_i, keys.spi_r)] for keys in key_sets]
+    return _Spis(*np.array(spis, np.uint64).reshape(-1, 2).T)
+
+
+def _explain_named(keys: KeySet, ike_sa: str, suite: IkeSuite | None) -> str:
+    """Why keys with the SPIs of an IKE SA do not fit; `suite`: what it negotiated."""
+    has = f", although {keys.origin} has keys of IKE SA {ike_sa}"
+    if suite is not None:
+        for registry, listed, negotiated in (
+            (Encryption, keys.encryption, suite.encryption),
+            (Integrity, keys.integrity, suite.integrity),
+        ):
+            if listed not in (None, negotiated):
+                names = f"{get_name(registry, listed or 0)}, and it negotiated {get_name(registry, negotiated)}"
+                return f"{has}: they are for {names}. Correct the algorithm in the key file"
+    algorithm = "" if suite is not None else ", or for another algorithm or length of the ICV"
+    return f"{has}: they may be wrong, or of another epoch{algorithm}. Give those of all epochs, as a daemon's log has them"

@@ -1,10 +1,12 @@
 """Builds cleartext messages, with the decrypted payloads in place of SK or SKF, and plans which packets they replace.
 
-A transmission whose fragments are all in the capture becomes one packet, in place of its last fragment. The frames of
-an incomplete transmission stay, unless no transmission of the message is complete: then the first frame of each
-fragment of any transmission is used, and the message replaces the last of these frames.
+A transmission whose fragments are all in the capture becomes one packet, in place of its last fragment. A receiver
+reassembles fragments of any transmission, and drops those that come again (RFC 7383, section 2.6). So the fragments of
+incomplete transmissions are put together: the first copies of all fragments become one packet, the second copies the
+next one, as far as no fragment is missing. The frames of the others stay.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -30,18 +32,25 @@ class Cleartext:
     epoch: int | None  # of the keys; None: IKEv1
     verified: bool  # the ICV is correct; False: the keys cannot check it
     fragments: int = 1  # that it was reassembled from
+    digests: frozenset[int] = frozenset()  # of these fragments: others with their numbers are forged; empty: not known
 
 
 def collect_cleartexts(contents: DecodedMessages, ids: UInt32Array) -> dict[int, Cleartext]:
     """All decrypted messages, by message id; `ids` are those of the rows of Messages."""
-    columns = contents.records.columns
+    columns, digests = contents.records.columns, contents.part_digests
     rows = np.flatnonzero(contents.of_message >= 0)
     rows = rows[columns.encrypted[contents.of_message[rows]]]
     chosen, place = np.unique(contents.of_message[rows], return_inverse=True)
-    values = (contents.epochs, columns.verified, np.maximum(columns.parts, 1))
+    values = (contents.epochs, columns.verified, np.maximum(columns.parts, 1), columns.first_part)
     texts = [
-        Cleartext(message, None if epoch < 0 else epoch, verified, parts)
-        for message, epoch, verified, parts in zip(
+        Cleartext(
+            message,
+            None if epoch < 0 else epoch,
+            verified,
+            count,
+            frozenset(digests[first : first + count].tolist()) if count > 1 and epoch >= 0 else frozenset(),
+        )
+        for message, epoch, verified, count, first in zip(
             _build_cleartext_messages(contents, chosen), *(column[chosen].tolist() for column in values), strict=True
         )
     ]
@@ -104,6 +113,7 @@ class _FrameRow(NamedTuple):
     ttl: int | None
     capture_duplicate: bool
     encapsulation: str
+    digest: int
     source_port: int
     destination_port: int
 
@@ -113,7 +123,9 @@ class DecryptionEdits:
     """The edits that decrypt the packets of a capture."""
 
     edits: dict[int, PacketEdit]  # by packet number
-    messages: int  # transmissions that become cleartext; duplicates in the capture count once
+    messages: int  # that become cleartext, each time they were sent whole; duplicates in the capture count once
+    transmissions: int  # of these messages, with those that lack fragments
+    fragments_left: int  # frames of these transmissions that stay, because other fragments were not captured as often
     in_tunnels: int  # decrypted messages that remain encrypted because they are in tunnels
 
 
@@ -128,36 +140,66 @@ def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Clearte
     wanted = outside.select(_FrameRow._fields).sort("number")
     sightings: dict[int, dict[tuple[Any, ...], list[_FrameRow]]] = {}
     for row in map(_FrameRow._make, zip(*(column.to_list() for column in wanted), strict=True)):
+        if _is_forged(row, cleartexts[row.message]):
+            continue
         # a frame occurs twice if it was captured on two interfaces, or before and after a router
         place = (row.interface, row.ttl) if row.capture_duplicate else ()
         sightings.setdefault(row.message, {}).setdefault(place, []).append(row)
     edits: dict[int, PacketEdit] = {}
-    count = 0
-    partial: dict[int, list[_FrameRow]] = {}
-    done: set[int] = set()
-    for message, places in sightings.items():
-        text = cleartexts[message]
-        complete = [rows for rows in places.values() if _is_complete(rows, text)]
-        for rows in complete:
-            _replace(edits, rows, text)
-        if complete:
-            done.add(id(text))
-            count += 1
-        else:
-            for rows in places.values():
-                partial.setdefault(id(text), []).extend(rows)
+    transmissions: Counter[int] = Counter()  # of each message, by identity of its text
+    written: Counter[int] = Counter()
+    incomplete: dict[int, list[list[_FrameRow]]] = {}
     texts = {id(text): text for text in cleartexts.values()}
-    for key, rows in partial.items():
-        if key in done:
-            continue
-        first: dict[int | None, _FrameRow] = {}
-        for part in sorted(rows, key=lambda part: part.number):
-            if part.fragments == rows[-1].fragments:
-                first.setdefault(part.fragment, part)
-        if _is_complete(list(first.values()), texts[key]):
-            _replace(edits, sorted(first.values(), key=lambda row: row.number), texts[key])
-            count += 1
-    return DecryptionEdits(edits, count, in_tunnels)
+    for message, places in sightings.items():
+        key = id(cleartexts[message])
+        transmissions[key] += 1
+        complete = [rows for rows in places.values() if _is_complete(rows, texts[key])]
+        for rows in complete:
+            _replace(edits, rows, texts[key])
+        if complete:
+            written[key] += 1
+        else:
+            incomplete.setdefault(key, []).extend(places.values())
+    for key, parts in incomplete.items():
+        for rows in _combine_fragments(parts, texts[key]):
+            _replace(edits, rows, texts[key])
+            written[key] += 1
+    left = {row.number for key in written for rows in incomplete.get(key, ()) for row in rows} - edits.keys()
+    return DecryptionEdits(
+        edits=edits,
+        messages=written.total(),
+        transmissions=sum(transmissions[key] for key in written),
+        fragments_left=len(left),
+        in_tunnels=in_tunnels,
+    )
+
+
+def _combine_fragments(incomplete: Sequence[Sequence[_FrameRow]], text: Cleartext) -> list[list[_FrameRow]]:
+    """The frames of each whole message that fragments of incomplete transmissions make, in order of their numbers.
+
+    Fragments of another total than that of the decrypted message are another form of it, and are left out.
+    """
+    copies: dict[int | None, list[list[_FrameRow]]] = {}  # by fragment number: the frames of each copy
+    for rows in incomplete:
+        of_fragment: dict[int | None, list[_FrameRow]] = {}  # IP may have fragmented it: then it has several frames
+        for row in rows:
+            if row.fragments is None or row.fragments == text.fragments:
+                of_fragment.setdefault(row.fragment, []).append(row)
+        for number, frames in of_fragment.items():
+            copies.setdefault(number, []).append(frames)
+    if len(copies) < text.fragments:
+        return []
+    for frames_of_copies in copies.values():
+        frames_of_copies.sort(key=lambda frames: frames[0].number)
+    return [
+        sorted((row for frames in copy for row in frames), key=lambda row: row.number)
+        for copy in zip(*copies.values(), strict=False)
+    ]
+
+
+def _is_forged(row: _FrameRow, text: Cleartext) -> bool:
+    """Whether a frame has another fragment in place of the one that was decrypted."""
+    return bool(text.digests) and row.fragments == text.fragments and row.digest not in text.digests
 
 
 def _is_complete(rows: Sequence[_FrameRow], text: Cleartext) -> bool:

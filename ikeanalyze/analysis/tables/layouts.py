@@ -211,7 +211,7 @@ HANDSHAKES: Final[Layout] = {
     "capture_duplicates": UINT32,  # frames seen more than once by the capture, not counted anywhere above
     "one_sided": SENDERS,  # only this side's messages are in the capture; null: both
     "replaces": UINT32,  # id of the handshake whose IKE SA this one was made to replace, by decrypted payloads
-    "child_error": TEXT,  # error notify by which the first CHILD_SA was refused, though the IKE SA stands
+    "child_error": TEXT,  # error notify, or REDIRECT, in place of the first CHILD_SA, though the IKE SA stands
     #: What stopped the handshake or made it slow, the most important first; null: no rule of the diagnosis applies.
     "diagnosis": ListType(
         StructType(

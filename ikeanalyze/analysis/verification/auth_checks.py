@@ -134,10 +134,12 @@ class _AuthPayloadChecker:
     def _compute_signed_octets(self) -> list[_SignedOctets]:
         """The signed octets with each candidate for SK_pi or SK_pr."""
         sa, initiator = self.sa, self.sent.content.from_initiator
+        if sa.is_resumed:
+            raise MissingValueError("AUTH payloads of resumed IKE SAs (RFC 5723, section 5.1) are not checked")
         own, peers_nonce = (sa.request, sa.nonce_r) if initiator else (sa.response, sa.nonce_i)
         algorithm, keys = get_prf(sa.chosen), self.sent.content.keys
         if own is None or peers_nonce is None:
-            raise MissingValueError("the capture lacks a message of its IKE_SA_INIT exchange")
+            raise MissingValueError("the capture lacks a message of its IKE_SA_INIT or IKE_SESSION_RESUME exchange")
         if self.side.identity is None:
             raise MissingValueError("the decrypted messages have no ID payload of this side")
         if algorithm is None:

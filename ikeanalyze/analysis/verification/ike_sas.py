@@ -15,9 +15,12 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
+from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.ikev2.proposals import Proposal
-from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
+_LIFETIME_BYTES: Final = 4  # before the ticket in TICKET_LT_OPAQUE
 _MAX_FRAGMENTS: Final = 5  # numbers of missing fragments in a text
 
 #: SK_ei, SK_er, SK_ai, SK_ar.
@@ -63,19 +66,27 @@ class IkeSaRecord:
     spi_r: bytes  # zeros: unknown
     messages: list[SentMessage]  # in order of their exchanges, requests first
     undecrypted: list[UndecryptedMessage]
-    request: SentMessage | None = None  # IKE_SA_INIT request that was answered
+    request: SentMessage | None = None  # IKE_SA_INIT or IKE_SESSION_RESUME request that was answered
     response: SentMessage | None = None
-    nonce_i: bytes | None = None  # of IKE_SA_INIT
+    nonce_i: bytes | None = None  # of IKE_SA_INIT or IKE_SESSION_RESUME
     nonce_r: bytes | None = None
-    nonces: bytes | None = None  # Ni | Nr of IKE_SA_INIT, or of the CREATE_CHILD_SA exchange that created it
+    nonces: bytes | None = None  # Ni | Nr of the same, or of the CREATE_CHILD_SA exchange that created it
     chosen: Proposal | None = None  # None: not in the capture
     parent: "IkeSaRecord | None" = field(default=None, repr=False)  # the IKE SA that it replaces
     key_sets: list[EpochKeys] = field(default_factory=list)  # by epoch
+    #: One of them it resumes (RFC 5723): the one that was given its ticket, or else all that began before it.
+    resumable: "list[IkeSaRecord]" = field(default_factory=list, repr=False)
+    has_known_ticket: bool = False  # the capture shows which one was given its ticket
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether IKE_SESSION_RESUME created it."""
+        return self.response is not None and self.response.content.exchange_type == ExchangeType.IKE_SESSION_RESUME
 
     @property
     def additional(self) -> int:
         """Number of additional key exchanges in IKE_INTERMEDIATE; each starts a new epoch."""
-        if self.parent is not None or self.chosen is None:
+        if self.parent is not None or self.chosen is None or self.is_resumed:
             return 0
         return len({slot for slot, _ in self.chosen.list_additional_key_exchanges()})
 
@@ -108,6 +119,7 @@ def collect_ike_sas(
         sas[handshake] = sa
         _read_init(sa)
     _link_rekeyed_sas(sas, by_handshake)
+    _link_resumed_sas(list(sas.values()))
     _assign_keys(list(sas.values()), key_sets)
     return list(sas.values())
 
@@ -185,8 +197,8 @@ class _MessageLookup:
 
 
 def _read_init(sa: IkeSaRecord) -> None:
-    """Set the IKE_SA_INIT response that ended the negotiation, and the request that it answers."""
-    inits = [sent for sent in sa.messages if sent.content.exchange_type == ExchangeType.IKE_SA_INIT]
+    """Set the IKE_SA_INIT or IKE_SESSION_RESUME response that ended the negotiation, and the request before it."""
+    inits = [sent for sent in sa.messages if sent.content.exchange_type in INIT_EXCHANGES]
     views: list[tuple[SentMessage, InitMessage]] = [(sent, parse_init(sent.message)) for sent in inits]
     answers = [pair for pair in views if pair[0].content.response and pair[1].nonce is not None]
     requests = [pair for pair in views if not pair[0].content.response and pair[1].nonce is not None]
@@ -213,6 +225,39 @@ def _link_rekeyed_sas(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Seq
         if origin is not None and sa.response is None and origin[0] is not sa:
             sa.parent, rekeyed = origin
             sa.chosen, sa.nonces = rekeyed.chosen, rekeyed.nonces
+
+
+def _link_resumed_sas(sas: Sequence[IkeSaRecord]) -> None:
+    """Set the IKE SAs that resumed ones may continue, and the algorithms if the ticket shows which one it is.
+
+    A gateway gives a ticket in TICKET_LT_OPAQUE, after its lifetime, and the client returns it in TICKET_OPAQUE (RFC
+    5723, section 7). A resumed IKE SA has the algorithms of the one that it resumes (section 5).
+    """
+    resumed = [sa for sa in sas if sa.is_resumed]
+    if not resumed:
+        return
+    given = [
+        (sa, {ticket[_LIFETIME_BYTES:] for ticket in _list_tickets(sa, NotifyType.TICKET_LT_OPAQUE)}) for sa in sas
+    ]
+    for sa in resumed:
+        returned = _list_tickets(sa, NotifyType.TICKET_OPAQUE)
+        owners = [
+            other for other, tickets in given if other is not sa and any(ticket in tickets for ticket in returned)
+        ]
+        sa.has_known_ticket = bool(owners)
+        sa.resumable = owners or [
+            other for other in sas if other.handshake < sa.handshake and other.version == sa.version
+        ]
+        sa.chosen = owners[0].chosen if owners else None
+
+
+def _list_tickets(sa: IkeSaRecord, notify_type: NotifyType) -> list[bytes]:
+    return [
+        notify.data
+        for sent in sa.messages
+        for notify in sent.content.parse_bodies(PayloadType.NOTIFY, parse_notify)
+        if notify.type == notify_type
+    ]
 
 
 def _assign_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:

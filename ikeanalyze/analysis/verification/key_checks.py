@@ -1,8 +1,9 @@
 """Checks the key schedule: compares each value of a log with the value computed from the previous step.
 
 Each step uses the log's value of the previous step, so only the first wrong step fails: SKEYSEED is computed from the
-key exchange secret, the nonces of the capture and, if any, SK_d of the previous epoch or IKE SA; SK_* are computed from
-SKEYSEED of the log and the nonces and SPIs of the capture.
+key exchange secret, the nonces of the capture and, if any, SK_d of the previous epoch or IKE SA; of a resumed IKE SA,
+from SK_d of the one that it resumes (RFC 5723, section 5.1). SK_* are computed from SKEYSEED of the log and the nonces
+and SPIs of the capture.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from ikeanalyze.crypto.key_schedule import (
     skeyseed,
     skeyseed_after_additional,
     skeyseed_of_rekeying,
+    skeyseed_of_resumption,
 )
 from ikeanalyze.keys.charon.model import PpkKeys
 from ikeanalyze.keys.key_set import KeySet
@@ -95,6 +97,8 @@ class _EpochChecker:
     def _compute_skeyseed(self) -> bytes:
         """SKEYSEED from the key exchange secret and the previous step."""
         sa, inputs = self.sa, self.keys.derivation
+        if sa.is_resumed:
+            return self._compute_resumed_skeyseed()
         if inputs is None or inputs.secret is None:
             raise MissingValueError("the key file has no key exchange secret")
         nonces = self._get_nonces()
@@ -108,8 +112,31 @@ class _EpochChecker:
             prf = self._get_prf(sa.parent)
             return skeyseed_of_rekeying(prf, sk_d, (inputs.secret, *inputs.additional), nonces)
         if sa.request is None or sa.response is None or sa.nonce_i is None or sa.nonce_r is None:
-            raise MissingValueError("the capture has neither its IKE_SA_INIT exchange nor the rekeying that made it")
+            raise MissingValueError(
+                "the capture has neither its IKE_SA_INIT or IKE_SESSION_RESUME exchange nor the rekeying that made it"
+            )
         return skeyseed(self._get_prf(sa), inputs.secret, sa.nonce_i, sa.nonce_r)
+
+    def _compute_resumed_skeyseed(self) -> bytes:
+        """SKEYSEED from the SK_d of the IKE SA that this one resumes.
+
+        If the capture does not show which one that is, a wrong value only means that it is another one.
+        """
+        nonces, logged = self._get_nonces(), self.keys.derivation and self.keys.derivation.skeyseed
+        values: list[bytes] = []
+        for other in self.sa.resumable:
+            sk_d = get_current_sk_d(other, self.keys.origin.path, self.ppks)
+            if sk_d is not None:
+                values.append(skeyseed_of_resumption(self._get_prf(other), sk_d, nonces))
+        if logged in values:
+            return logged
+        if not values:
+            raise MissingValueError("no key file has the SK_d of the IKE SA that it resumes")
+        if not self.sa.has_known_ticket:
+            raise MissingValueError(
+                "the capture does not show which IKE SA it resumes, and it is none whose SK_d is known"
+            )
+        return values[0]
 
     def _get_previous_sk_d(self) -> bytes:
         """SK_d of the previous epoch, from the same key file if it has it."""

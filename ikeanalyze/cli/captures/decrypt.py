@@ -66,9 +66,12 @@ def decrypt(
         messages.remark(f"{capture}: {decrypted.in_tunnels:,} messages in tunnels are left encrypted")
     encrypted = int(analysis.messages["decrypted"].is_not_null().sum())
     messages.remark(
-        f"{decrypted.messages:,} of {encrypted:,} encrypted messages decrypted; "
+        f"{decrypted.transmissions:,} of {encrypted:,} encrypted messages decrypted; "
         f"{result.written:,} packets written of {result.packets:,}"
     )
+    if left := decrypted.fragments_left:
+        fragments = "1 repeated fragment is" if left == 1 else f"{left:,} repeated fragments are"
+        messages.remark(f"{fragments} left encrypted: other packets have the decrypted messages")
     advise_pcapng_name(output, messages)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)

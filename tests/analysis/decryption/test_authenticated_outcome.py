@@ -22,6 +22,7 @@ from tests.paths import CAPTURES, ROOT
 ME, YOU = IDENTITIES[True], IDENTITIES[False]
 FAILED = ike.notify(ike.AUTHENTICATION_FAILED)
 TS_UNACCEPTABLE = ike.notify(38)
+REDIRECT = ike.notify(16407, b"\1\4\xcb\0\x71\1")  # to 203.0.113.1
 MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
 #: DER of AlgorithmIdentifiers: RFC 5758, section 3.2 (two); RFC 8410, section 3; RFC 9881, section 2; RFC 8017, A.2.4.
 ECDSA_SHA384 = bytes.fromhex("300a06082a8648ce3d040303")
@@ -87,6 +88,17 @@ CASES = {
         lambda sa: sa.authenticated(response=[YOU, PSK, TS_UNACCEPTABLE]),
         ("established", None),
         "TS_UNACCEPTABLE",
+    ),
+    # RFC 5685, section 6: the response has no Child SA
+    "the responder redirects": (
+        lambda sa: sa.authenticated(response=[YOU, PSK, REDIRECT]),
+        ("established", None),
+        "REDIRECT",
+    ),
+    "a redirect in a response with a CHILD_SA": (
+        lambda sa: sa.authenticated(response=[YOU, PSK, *CHILD, REDIRECT]),
+        ("established", None),
+        None,
     ),
     # RFC 7296, section 2.21.2: by these the IKE SA is not created, though the responder authenticates itself
     "the responder refuses and signs": (

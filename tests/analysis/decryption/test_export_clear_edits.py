@@ -5,6 +5,7 @@ import pytest
 
 from ikeanalyze.analysis.decryption.export import Cleartext, plan_decryption_edits
 from tests.analysis.decrypt_captures import look
+from tests.analysis.decryption.test_decrypt import send_fragments
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
 from tests.analysis.ikev1_phase1 import Phase
 from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
@@ -65,7 +66,8 @@ def test_each_whole_transmission_is_a_message():
     result = edits_of(trace, table(*sa.key_sets))
     # frame 5 is a fragment of a transmission that lacks another one: it stays as it is
     assert shape(result) == {3: 4, 4: 1, 6: 7, 7: 1, 8: 1}
-    assert result.messages == 3
+    # its contents are known all the same: its transmission is one of the four that were decrypted
+    assert (result.messages, result.transmissions, result.fragments_left) == (3, 4, 1)
 
 
 def test_where_no_transmission_is_whole():
@@ -79,7 +81,63 @@ def test_where_no_transmission_is_whole():
     result = edits_of(trace, table(*sa.key_sets))
     # 1 and 2 of the first transmission, 4 of the second, 3 of the third
     assert shape(result) == {3: 8, 4: 8, 6: 8, 8: 1, 9: 1}
-    assert result.messages == 2
+    # 1 of the second and of the third transmission are left
+    assert (result.messages, result.transmissions, result.fragments_left) == (2, 4, 2)
+
+
+def test_doubled_fragments_are_put_together_twice():
+    """1, 1, 2, 2, 3, 3: a receiver uses any fragment with a valid ICV, and drops duplicates (RFC 7383, section 2.6)."""
+    sa, (*inits, request, response) = whole(auth=(3, 1))
+    trace = Trace()
+    trace.play(inits)
+    for copy in range(6):
+        trace.message(SECOND + copy * 5 * MS, request, only=[1 + copy // 2], gap=0)
+    trace.message(2 * SECOND, response)
+    keys = table(*sa.key_sets)
+    result = edits_of(trace, keys)
+    assert shape(result) == {3: 7, 4: 8, 5: 7, 6: 8, 7: 1, 8: 1, 9: 1}
+    assert result.messages == 3
+    assert look(trace, keys).analysis.messages["decrypted"].drop_nulls().all()
+    assert (result.transmissions, result.fragments_left) == (look(trace, keys).analysis.messages.height - 2, 0)
+
+
+def test_doubled_fragments_of_ip_are_put_together_twice():
+    """Each IKE fragment in two IP fragments: the frames of one copy stay together."""
+    sa, (*inits, request, _) = whole(auth=(2, 1))
+    trace = Trace(mtu=100)
+    trace.play(inits)
+    before = len(trace.packets)
+    copies = [trace.message(SECOND + copy * 5 * MS, request, only=[1 + copy // 2], gap=0) for copy in range(4)]
+    size = len(copies[0])
+    assert size > 1
+    result = edits_of(trace, table(*sa.key_sets))
+    numbers = [range(before + 1 + copy * size, before + 1 + (copy + 1) * size) for copy in range(4)]
+    for first, second in ((0, 3), (1, 2)):  # the second transmission has 1 and 2, the others lack one of them
+        last = numbers[second][-1]
+        own = [*numbers[first], *numbers[second]]
+        assert [result.edits[number].into or number for number in own] == [last] * len(own)
+    assert (result.messages, result.fragments_left) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [((1, -2, 2, 3), {3: 6, 5: 6, 6: 1, 7: 1}), ((1, -2, 3, 2), {3: 6, 5: 6, 6: 1, 7: 1})]
+)
+def test_forged_fragments_stay(order, expected):
+    """A fragment whose ICV is wrong, which a receiver drops (RFC 7383, section 2.6), is evidence: frame 4."""
+    sa, trace = send_fragments(order)
+    assert shape(edits_of(trace, table(*sa.key_sets))) == expected
+
+
+def test_doubled_fragments_of_which_one_copy_is_missing():
+    sa, (*inits, request, response) = whole(auth=(2, 1))
+    trace = Trace()
+    trace.play(inits)
+    for step, number in enumerate((1, 1, 2)):
+        trace.message(SECOND + step * 5 * MS, request, only=[number], gap=0)
+    trace.message(2 * SECOND, response)
+    result = edits_of(trace, table(*sa.key_sets))
+    assert shape(result) == {4: 5, 5: 1, 6: 1}
+    assert result.fragments_left == 1
 
 
 def test_duplicates_are_replaced_by_the_same_message():

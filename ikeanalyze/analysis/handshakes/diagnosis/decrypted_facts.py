@@ -8,8 +8,10 @@ import numpy as np
 
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import DecryptedFacts
 from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.identification import format_identity
+from ikeanalyze.wire.ikev2.notify_data import parse_redirect
 from ikeanalyze.wire.ikev2.payloads import parse_certificate, parse_identification, parse_notify
 from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import parse_traffic_selectors
@@ -63,6 +65,7 @@ def _collect(messages: "list[DecodedMessage]", time: int) -> DecryptedFacts:
         certificate_problem=_find_certificate_problem(auths, time),
         selectors=_describe_selectors(requests),
         child_offered=_describe_child_proposals(requests),
+        redirect_gateway=_find_redirect_gateway(responses),
     )
 
 
@@ -137,4 +140,15 @@ def _describe_child_proposals(requests: "Iterable[DecodedMessage]") -> str | Non
     for message in requests:
         for body in message.get_bodies(PayloadType.SA):
             return " or ".join(proposal.describe() for proposal in parse_sa(body).proposals)
+    return None
+
+
+def _find_redirect_gateway(responses: "Iterable[DecodedMessage]") -> str | None:
+    for message in responses:
+        for notify in message.parse_bodies(PayloadType.NOTIFY, parse_notify):
+            if notify.type == NotifyType.REDIRECT:
+                try:
+                    return shorten_text(parse_redirect(notify.data).gateway)
+                except WireError:
+                    return None
     return None

@@ -176,6 +176,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "step_back_s": _in_units("step_back_ns", 1e9),
     "identities": _join_identities,
     "child_of": lambda s: _enclose(": {}", s.decrypted.child_offered),
+    "gateway": lambda s: _enclose(" ({})", s.decrypted.redirect_gateway),
     "between": lambda s: _enclose(" ({})", s.decrypted.selectors),
     **{
         name: attrgetter(f"decrypted.{name}")

@@ -408,6 +408,18 @@ RULES: Final = (
         "IKE_AUTH they have no key exchange. A responder whose kernel cannot install the CHILD_SA answers so, too.",
     ),
     Rule(
+        code="redirected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 5685, 6",
+        subject=Subject.RESPONSE,
+        when=lambda s: s.child_error == "REDIRECT",
+        sentence="The IKE SA was established without a CHILD_SA: the responder redirected the initiator to another "
+        "gateway{gateway} with REDIRECT in IKE_AUTH.",
+        remedy="Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. "
+        "Otherwise check that the initiator reaches that gateway and follows redirects.",
+    ),
+    Rule(
         code="childless",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,

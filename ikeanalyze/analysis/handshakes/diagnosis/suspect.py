@@ -30,6 +30,7 @@ class DecryptedFacts(Struct, frozen=True):
     certificate_problem: str | None = None  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
     selectors: str | None = None  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
     child_offered: str | None = None  # proposals for the CHILD_SA
+    redirect_gateway: str | None = None  # to which a REDIRECT of the responder leads: address or name
 
 
 NOTHING_DECRYPTED: Final = DecryptedFacts()

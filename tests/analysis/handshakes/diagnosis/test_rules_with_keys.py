@@ -144,6 +144,28 @@ def test_the_child_sa_is_refused(notify, code, words):
     assert sentence.startswith("The IKE SA was established without a CHILD_SA")
 
 
+@pytest.mark.parametrize(
+    ("data", "gateway"),
+    [
+        (b"\1\4\xcb\0\x71\1", " (203.0.113.1)"),
+        (b"\2\x10\x20\1\x0d\xb8" + bytes(11) + b"\1", " (2001:db8::1)"),
+        (b"\3\x0cgw2.example.", " (gw2.example.)"),
+        (b"\1\4\xcb", ""),  # cut short
+    ],
+)
+def test_a_redirect_in_ike_auth_is_certain(data, gateway):
+    """RFC 5685, section 6: IDr, [CERT,] AUTH, N(REDIRECT), and no CHILD_SA; section 7.2: the data of REDIRECT."""
+    sa = classic()
+    assert diagnose(sa, refused(sa, [ME, PSK, *CHILD], [YOU, PSK, ike.notify(16407, data)])) == [
+        (
+            "redirected",
+            "certain",
+            "The IKE SA was established without a CHILD_SA: the responder redirected the initiator to another "
+            f"gateway{gateway} with REDIRECT in IKE_AUTH.",
+        )
+    ]
+
+
 @pytest.mark.parametrize("proposals", [[ike.CLASSIC], [ike.HYBRID]])
 def test_the_child_sa_is_refused_with_the_ike_sa(proposals):
     """The proposals of IKE_AUTH are for the CHILD_SA; one for the IKE SA was accepted before (RFC 7296, 1.2)."""
