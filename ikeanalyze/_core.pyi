@@ -516,7 +516,7 @@ def decrypt_handshakes(
 def walk_chains(
     heap: UInt8Array, begin: Int64Array, end: Int64Array, first: UInt8Array, wanted: BoolArray, most: int
 ) -> dict[str, Any]:
-    """Walk the chains of payloads of messages in the heap (see `payload_columns`). (messages,) each
+    """Walk the chains of payloads of messages in the heap (see `payloads.columns`). (messages,) each
 
     `begin`, `end`: offsets of the chain. `first`: type of its first payload. `wanted`: messages whose chain is walked.
     A chain of more than `most` payloads counts as incomplete.
@@ -538,7 +538,7 @@ def number_prefixes(
     notify: int,
     auth: tuple[int, int],
 ) -> tuple[UInt64Array, BoolArray]:
-    """Number payloads by their first bytes (see `payload_forms`). (payloads,) each
+    """Number payloads by their first bytes (see `payloads.forms`). (payloads,) each
 
     Args:
         payloads: heap with the bodies; type, critical flag, offset and size of the body of each.

@@ -279,7 +279,7 @@ def _collect_details(sources: HandshakeTableSources, options: ReadOptions, detai
 
         details.cleartexts.update(collect_cleartexts(contents, ids))
     if options.payload_sizes:
-        from ikeanalyze.analysis.decryption.payload_bytes import collect_payload_sizes
+        from ikeanalyze.analysis.decryption.payloads.byte_counts import collect_payload_sizes
 
         details.payload_sizes.update(collect_payload_sizes(contents, ids))
 
@@ -624,8 +624,9 @@ def _summarise_contents(
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
-    from ikeanalyze.analysis.decryption.decrypt import decrypt_messages, describe_unfit_keys
+    from ikeanalyze.analysis.decryption.decrypt import decrypt_messages
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
+    from ikeanalyze.analysis.decryption.unfit_keys import describe_unfit_keys
     from ikeanalyze.keys.key_table import NO_KEYS
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]

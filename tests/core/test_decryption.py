@@ -9,8 +9,8 @@ import pytest
 
 from fuzz.equality import both
 from ikeanalyze.analysis.decryption import decrypt
-from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
-from ikeanalyze.analysis.decryption.payload_forms import find_forms
+from ikeanalyze.analysis.decryption.payloads.columns import PayloadColumns
+from ikeanalyze.analysis.decryption.payloads.forms import find_forms
 from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity

@@ -1,5 +1,5 @@
 //! Walks the chains of payloads of many messages: the columns of PayloadColumns in
-//! ikeanalyze/analysis/decryption/payload_columns.py.
+//! ikeanalyze/analysis/decryption/payloads/columns.py.
 
 const PAYLOAD_HEADER: usize = 4;
 const CRITICAL: u8 = 0x80;

@@ -1,4 +1,4 @@
-//! Numbers payloads by their first bytes: `_number_prefixes` in ikeanalyze/analysis/decryption/payload_forms.py.
+//! Numbers payloads by their first bytes: `_number_prefixes` in ikeanalyze/analysis/decryption/payloads/forms.py.
 
 /// The payloads, as columns of one length.
 pub struct Payloads<'a> {

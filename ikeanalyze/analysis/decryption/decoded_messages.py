@@ -1,7 +1,7 @@
 """Decoded messages: each distinct message whose payloads were parsed, clear or decrypted.
 
 Retransmissions share the entry of the first transmission; they have the same slot and body in `Messages`. Most messages
-stay columns (`message_records`, `payload_columns`); an object of a message is made when it is asked for.
+stay columns (`message_records`, `payloads.columns`); an object of a message is made when it is asked for.
 """
 
 from collections.abc import Callable, Iterator, Sequence

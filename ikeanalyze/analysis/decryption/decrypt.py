@@ -22,7 +22,6 @@ from msgspec import Struct, field, structs
 
 from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
 from ikeanalyze.analysis.decryption.decoded_messages import (
-    DecodedMessage,
     DecodedMessageList,
     DecodedMessages,
     describe_undecrypted,
@@ -36,26 +35,20 @@ from ikeanalyze.analysis.decryption.message_records import (
     make_clear_records,
     make_records,
 )
+from ikeanalyze.analysis.decryption.negotiated_keys import UNKNOWN_KEYS, NegotiatedKeys, NegotiatedKeysLookup
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
-from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
-from ikeanalyze.keys.key_set import KeySet
-from ikeanalyze.keys.key_table import CaptureKeys, KeySetTable
-from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
-from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
-from ikeanalyze.wire.registries import get_name
+from ikeanalyze.keys.key_table import CaptureKeys
+from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
-from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
-_UNKNOWN_SPI = 0  # no IKE SA has it
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
@@ -121,87 +114,10 @@ def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     return result
 
 
-class _NegotiatedKeys(Struct, frozen=True):
-    """Key material parameters of one IKE SA, from the messages that set it up."""
-
-    suite: IkeSuite | None
-    nonces: bytes | None
-    additional: int | None  # additional key exchanges in IKE_INTERMEDIATE; None: unknown
-
-
-_UNKNOWN = _NegotiatedKeys(None, None, None)
-
-
-class _NegotiatedKeysLookup:
-    """Finds out what each IKE SA negotiated, from the parsed form of its IKE_SA_INIT messages."""
-
-    def __init__(self, state: AnalysisState) -> None:
-        self._state = state
-        inits, handshake = state.inits, state.association.handshake
-        # all messages of a form have a nonce, or none has
-        has_nonce = np.array([view.nonce is not None for view in inits.views], np.bool_)[inits.form]
-        is_response = state.datagrams.flags[inits.rows] & FLAG_RESPONSE != 0
-        #: The last message with a nonce of each handshake, by whether it is a response: index into `inits`; -1: none.
-        self._last: dict[bool, list[int]] = {}
-        for response in (False, True):
-            chosen = np.flatnonzero(has_nonce & (is_response == response))
-            last = np.full(state.association.count, -1)
-            last[handshake[inits.rows[chosen]]] = chosen
-            self._last[response] = last.tolist()
-        self._form: list[int] = inits.form.tolist()
-        self._of_form: dict[int, _NegotiatedKeys] = {}  # by form of the response, without nonces
-        self._rekeyed: dict[tuple[int, int, int], _NegotiatedKeys] = {}  # by capture and SPIs
-
-    def add_rekeyed_sas(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
-        """Add the IKE SAs that replace the one of these messages."""
-        for sa in find_rekeyed_sas(sorted(contents, key=lambda content: (content.exchange, content.response))):
-            self._rekeyed[capture, sa.spi_i, sa.spi_r] = _NegotiatedKeys(get_suite(sa.chosen), sa.nonces, 0)
-
-    def get(self, handshake: int, row: int, *, with_nonces: bool = True) -> _NegotiatedKeys:
-        """From the last IKE_SA_INIT request and response of the capture; `row`: of a datagram with both SPIs.
-
-        `with_nonces`: also read the nonces, which takes longer.
-        """
-        state, response, request = self._state, self._last[True][handshake], self._last[False][handshake]
-        if response < 0:
-            key = int(state.capture[handshake]), int(state.datagrams.spi_i[row]), int(state.datagrams.spi_r[row])
-            return self._rekeyed.get(key) or _UNKNOWN
-        form = self._form[response]
-        negotiated = self._of_form.get(form)
-        if negotiated is None:
-            negotiated = self._of_form[form] = _get_negotiated_keys(state.inits.views[form])
-        if with_nonces and request >= 0:
-            ni, nr = (self._read_nonce(int(state.inits.rows[init])) for init in (request, response))
-            if ni and nr:
-                return structs.replace(negotiated, nonces=ni + nr)
-        return negotiated
-
-    def get_all(self, handshakes: Sequence[int], rows: Sequence[int], *, with_nonces: bool) -> list[_NegotiatedKeys]:
-        """`get` of each handshake."""
-        result: list[_NegotiatedKeys] = []
-        responses, forms, of_form = self._last[True], self._form, self._of_form
-        for handshake, row in zip(handshakes, rows, strict=True):
-            response = responses[handshake]
-            # most handshakes have a form that another one has
-            negotiated = None if with_nonces or response < 0 else of_form.get(forms[response])
-            result.append(negotiated or self.get(handshake, row, with_nonces=with_nonces))
-        return result
-
-    def _read_nonce(self, row: int) -> bytes | None:
-        data = self._state.clear.get(int(self._state.datagrams.datagram[row]))
-        return None if data is None else parse_init(data).nonce
-
-
-def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
-    """What the responder chose, without nonces."""
-    additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
-    return _NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
-
-
 class _KeyChains:
     """Looks up the keys of IKE SAs."""
 
-    def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[_NegotiatedKeys]) -> None:
+    def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[NegotiatedKeys]) -> None:
         """`negotiated`: of each of the handshakes."""
         self.ring = ring
         self._negotiated = dict(zip(handshakes, negotiated, strict=True))
@@ -259,8 +175,8 @@ class _Decryption:
         self._identity: Int64Array = np.cumsum(find_group_starts(messages.slot, messages.body)) - 1
 
     @cached_property
-    def _negotiated(self) -> _NegotiatedKeysLookup:
-        return _NegotiatedKeysLookup(self._state)
+    def _negotiated(self) -> NegotiatedKeysLookup:
+        return NegotiatedKeysLookup(self._state)
 
     @cached_property
     def _places(self) -> tuple[list[int], list[int]]:
@@ -353,12 +269,12 @@ class _Decryption:
         suites = [negotiated.suite for negotiated in known]
         done = decrypt_in_bulk(self._state, self._encrypted, rows, starts, suites, ring)
         # in order: what follows a rekeying depends on it
-        is_unknown = np.array([negotiated is _UNKNOWN for negotiated in known], np.bool_)
+        is_unknown = np.array([negotiated is UNKNOWN_KEYS for negotiated in known], np.bool_)
         columns: _EncryptedRows | None = None
         bounds = [*starts.tolist(), len(rows)]
         for number in np.flatnonzero(~done.handled | rekeys | is_unknown).tolist():
             handshake, before = owners[number], len(self._records)
-            if known[number] is _UNKNOWN:  # it may have replaced one of those before
+            if known[number] is UNKNOWN_KEYS:  # it may have replaced one of those before
                 known[number] = self._negotiated.get(handshake, first[number], with_nonces=ring.has_nonces)
             if not done.handled[number]:
                 columns = columns or _EncryptedRows(self._state, self._encrypted, rows, self._identity)
@@ -380,7 +296,7 @@ class _Decryption:
         self.findings += self._unusable
         self._unusable.clear()
 
-    def _add_from_bulk(self, done: BulkDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
+    def _add_from_bulk(self, done: BulkDecryption, known: Sequence[NegotiatedKeys], owners: Sequence[int]) -> None:
         """Add the messages that were decrypted in bulk; `owners`: the handshakes."""
         additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
         columns = structs.replace(done.records.columns, additional=additional[done.number])
@@ -432,7 +348,7 @@ class _Decryption:
         return has_wrong_key
 
     def _decrypt_handshake(
-        self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
+        self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: NegotiatedKeys
     ) -> None:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
         additional = _count_additional(negotiated)
@@ -595,110 +511,5 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
     return f"{subject} {', '.join(ranges)}{more} of {fragments.total} {verb} missing: the message cannot be reassembled"
 
 
-def _count_additional(negotiated: _NegotiatedKeys) -> int:
+def _count_additional(negotiated: NegotiatedKeys) -> int:
     return -1 if negotiated.additional is None else negotiated.additional
-
-
-def describe_unfit_keys(
-    state: AnalysisState, encrypted: MessageBytes, is_wanted: BoolArray, keys: CaptureKeys
-) -> str | None:
-    """The warning about keys of which none decrypts a message of a capture: why, as far as it is known, and what to do.
-
-    The SPIs tell most: keys of another IKE SA are the usual reason. Keys with the right SPIs may be for another
-    algorithm than the IKE SA negotiated, such as AES-GCM with an ICV of another length.
-
-    Args:
-        state: of the captures.
-        encrypted: bytes of the encrypted messages.
-        is_wanted: the encrypted messages of the capture. (messages,)
-        keys: that were given for it.
-
-    Returns:
-        The warning; None: the capture has none of the messages whole that a key may be for, so that it may fit.
-    """
-    if not _shows_unfit_keys(state, encrypted, is_wanted):
-        return None
-    rows = np.flatnonzero(is_wanted[state.message_of_datagram])
-    return f"none of the keys fits any of its encrypted messages{_explain_unfit_keys(state, rows, keys)}"
-
-
-def _shows_unfit_keys(state: AnalysisState, encrypted: MessageBytes, is_wanted: BoolArray) -> bool:
-    """Whether the capture shows that no key fits: by the SPIs, or by a message that it has whole.
-
-    A message is whole if no snapshot length cuts one copy of each of its fragments. Messages are only stored if a key
-    may be for them: none is if all keys name other IKE SAs.
-    """
-    messages, datagrams = state.messages, state.datagrams
-    identity = np.cumsum(find_group_starts(messages.slot, messages.body)) - 1
-    is_candidate = is_wanted & ~np.isin(identity, identity[state.lacking_fragments])
-    rows = np.flatnonzero(is_candidate[state.message_of_datagram])
-    stored, length = read_message_lengths(datagrams.datagram[rows], (state.clear, encrypted))
-    if not stored.any():
-        return bool(len(rows))
-    rows = rows[(stored > 0) & (stored >= length)]
-    total = datagrams.fragments[rows].astype(np.int64)
-    place = identity[state.message_of_datagram[rows]] << 32 | total << 16 | datagrams.fragment[rows]
-    message, seen = np.unique(np.unique(place) >> 16, return_counts=True)
-    return bool((seen >= np.maximum(message & 0xFFFF, 1)).any())
-
-
-class _Spis(NamedTuple):
-    """SPIs of key sets, or of datagrams; `_UNKNOWN_SPI`: not known. (n,) each"""
-
-    spi_i: UInt64Array
-    spi_r: UInt64Array
-
-    def format(self, place: int) -> str:
-        """The IKE SA as other warnings name it."""
-        return ":".join(f"{int(spi[place]):016x}" if spi[place] else "?" for spi in self)
-
-
-def _explain_unfit_keys(state: AnalysisState, rows: Int64Array, keys: CaptureKeys) -> str:
-    """The rest of the warning; `rows`: the encrypted datagrams of the capture."""
-    captured = _Spis(state.datagrams.spi_i[rows], state.datagrams.spi_r[rows])
-    for phase1 in keys.phase1:
-        if (captured.spi_i == int.from_bytes(phase1.cookie_i)).any():
-            return (
-                f", although {phase1.origin} has a key for the initiator's cookie {phase1.cookie_i.hex()}: it may be "
-                "wrong, or the capture may lack a message, without which the next one of phase 1 cannot be decrypted"
-            )
-    given = _get_spis(keys.sets)
-    for place in np.flatnonzero((given.spi_i != _UNKNOWN_SPI) & np.isin(given.spi_i, captured.spi_i)).tolist():
-        same = captured.spi_i == given.spi_i[place]
-        if given.spi_r[place] != _UNKNOWN_SPI:
-            same &= captured.spi_r == given.spi_r[place]
-        if same.any():
-            first = int(rows[np.flatnonzero(same)[0]])
-            negotiated = _NegotiatedKeysLookup(state).get(
-                int(state.association.handshake[first]), first, with_nonces=False
-            )
-            return _explain_named(keys.sets[place], given.format(place), negotiated.suite)
-    if (given.spi_i == _UNKNOWN_SPI).any():
-        return (
-            ": those without SPIs were tried on all its IKE SAs. They may be of another IKE SA or epoch, or for another "
-            "algorithm or length of the ICV"
-        )
-    other = given.format(0) if len(given.spi_i) else keys.phase1[0].cookie_i.hex()
-    return f": they are of other IKE SAs, such as {other}. Give those of {captured.format(0)}"
-
-
-def _get_spis(key_sets: Sequence[KeySet]) -> _Spis:
-    if isinstance(key_sets, KeySetTable):
-        return _Spis(key_sets.spi_i, key_sets.spi_r)
-    spis = [[int.from_bytes(spi or b"") for spi in (keys.spi_i, keys.spi_r)] for keys in key_sets]
-    return _Spis(*np.array(spis, np.uint64).reshape(-1, 2).T)
-
-
-def _explain_named(keys: KeySet, ike_sa: str, suite: IkeSuite | None) -> str:
-    """Why keys with the SPIs of an IKE SA do not fit; `suite`: what it negotiated."""
-    has = f", although {keys.origin} has keys of IKE SA {ike_sa}"
-    if suite is not None:
-        for registry, listed, negotiated in (
-            (Encryption, keys.encryption, suite.encryption),
-            (Integrity, keys.integrity, suite.integrity),
-        ):
-            if listed not in (None, negotiated):
-                names = f"{get_name(registry, listed or 0)}, and it negotiated {get_name(registry, negotiated)}"
-                return f"{has}: they are for {names}. Correct the algorithm in the key file"
-    algorithm = "" if suite is not None else ", or for another algorithm or length of the ICV"
-    return f"{has}: they may be wrong, or of another epoch{algorithm}. Give those of all epochs, as a daemon's log has them"

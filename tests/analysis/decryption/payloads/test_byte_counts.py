@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikeanalyze.analysis.decryption.payload_bytes import (
+from ikeanalyze.analysis.decryption.payloads.byte_counts import (
     ENCRYPTION,
     FRAMES,
     IKE_HEADERS,

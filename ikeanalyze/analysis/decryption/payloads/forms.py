@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
+from ikeanalyze.analysis.decryption.payloads.columns import PayloadColumns
 from ikeanalyze.analysis.grouping import find_distinct, find_distinct_bodies
 from ikeanalyze.capture.arrays import (
     BoolArray,
