@@ -19,10 +19,12 @@ local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
 
---- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys.
-function PacketQueue.new(keep_all)
+--- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys; `tcp_ports`: those of
+-- IKE in TCP, as keys.
+function PacketQueue.new(keep_all, tcp_ports)
     local self = setmetatable({
         keep_all = keep_all,
+        tcp_ports = tcp_ports,
         fragments = Fragments.new(),
         segments = {}, -- TCP segments by direction, without those of messages that are complete
         next_sequence = {}, -- the sequence number after the latest segment, by direction
@@ -132,6 +134,13 @@ function PacketQueue:with_ports(number, time, size, raw, source_port, destinatio
         end
     end
     append(self, number, time, size, raw, source_port * 65536 + destination_port)
+end
+
+--- Add a packet on a port of IKE in TCP that is no port of IKE in UDP, if it is a TCP segment with data.
+function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
+    if packet.segment(raw, source_port, destination_port) then
+        append(self, number, time, size, raw, source_port * 65536 + destination_port)
+    end
 end
 
 --- Add a packet without ports, if it is an IP fragment of UDP.
@@ -246,8 +255,8 @@ local function process_packet(self, n, callback)
         return
     end
     process_fragment(self, number, time, frame_size, raw, ip, callback)
-    local on_4500 = source_port == 4500 or destination_port == 4500
-    if not udp and on_4500 and self.fragments.frames[number] == nil then
+    local may_be_segment = self.tcp_ports[source_port] or self.tcp_ports[destination_port]
+    if not udp and may_be_segment and self.fragments.frames[number] == nil then
         process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     end
 end
