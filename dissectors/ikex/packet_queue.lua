@@ -16,6 +16,8 @@ local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
 local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
+local SEQUENCE_NUMBERS, HALF = 4294967296, 2147483648
+local MAX_GAPS = 64 -- of a direction of a stream
 
 PacketQueue.TAIL = TAIL
 
@@ -28,6 +30,7 @@ function PacketQueue.new(keep_all, tcp_ports)
         fragments = Fragments.new(),
         segments = {}, -- TCP segments by direction, without those of messages that are complete
         next_sequence = {}, -- the sequence number after the latest segment, by direction
+        gaps = {}, -- bytes before it that no segment had, {first sequence number, size}, by direction
         last_time = 0, -- of all packets, s
         last_queued = 0, -- of the packets that were added, s
         last_processed = 0,
@@ -188,6 +191,42 @@ local function process_tcp_message(self, number, time, frame_size, raw, endpoint
     end
 end
 
+-- Note the bytes of a segment: whether it is the first one that has them. Segments may be out of order; bytes before the
+-- first segment of a direction count as retransmitted.
+local function note_segment(self, key, next_sequence, size)
+    local begin = (next_sequence - size) % SEQUENCE_NUMBERS
+    local latest = self.next_sequence[key] or begin
+    local gaps = self.gaps[key] or {}
+    local advance = (next_sequence - latest) % SEQUENCE_NUMBERS
+    if advance > 0 and advance < HALF then
+        self.next_sequence[key] = next_sequence
+        local missing = (begin - latest) % SEQUENCE_NUMBERS
+        if missing > 0 and missing < HALF then
+            gaps[#gaps + 1] = { first = latest, size = missing }
+            self.gaps[key] = gaps
+            if #gaps > MAX_GAPS then
+                table.remove(gaps, 1)
+            end
+        end
+        return true
+    end
+    for index, gap in ipairs(gaps) do
+        local before = (begin - gap.first) % SEQUENCE_NUMBERS
+        if before < gap.size then
+            local after = gap.size - before - size
+            table.remove(gaps, index)
+            if before > 0 then
+                gaps[#gaps + 1] = { first = gap.first, size = before }
+            end
+            if after > 0 then
+                gaps[#gaps + 1] = { first = next_sequence, size = after }
+            end
+            return true
+        end
+    end
+    return false
+end
+
 -- Process a TCP segment; the messages that end in it have been processed before.
 local function process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     local payload, next_sequence, source, destination = packet.segment(raw, source_port, destination_port)
@@ -197,12 +236,8 @@ local function process_segment(self, number, time, frame_size, raw, source_port,
     local key = format_direction({
         source = source, destination = destination, source_port = source_port, destination_port = destination_port,
     })
-    local advance = (next_sequence - (self.next_sequence[key] or next_sequence - 1)) % 4294967296
-    if advance == 0 or advance >= 2147483648 then
-        return -- a retransmitted segment
-    end
-    self.next_sequence[key] = next_sequence
-    if self.latest_tcp_number == number then
+    local is_new = note_segment(self, key, next_sequence, #payload)
+    if not is_new or self.latest_tcp_number == number then
         return
     end
     local list = self.segments[key] or {}
