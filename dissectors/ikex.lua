@@ -84,7 +84,9 @@ local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
 local has_window = gui_enabled()
 local view = View.new(ikex, all_fields, experts, has_window)
-local capture = Capture.new(Keyring.new({}), has_window)
+-- Ports of IKE in TCP, the preference iketcp.ports.
+local tcp_ports = {}
+local capture = Capture.new(Keyring.new({}), has_window, tcp_ports)
 local own_dissector = nil
 
 -- Each problem of the key files is reported once: in a window, or on standard error by tshark.
@@ -154,13 +156,28 @@ local ports = {}
 -- Preferences that each packet needs: Wireshark takes long to look one up.
 local preferences = { info = true, dissect = true }
 
+-- Add the ports of a range such as "500,4500-4501" to `numbers`, as keys.
+local function add_ports(numbers, range)
+    for first, last in tostring(range):gmatch("(%d+)%s*%-?%s*(%d*)") do
+        for port = tonumber(first), tonumber(last) or tonumber(first) do
+            numbers[port] = true
+        end
+    end
+end
+
 local function read_preferences()
     preferences = { info = ikex.prefs.info, dissect = ikex.prefs.dissect }
     ports = { [500] = true, [4500] = true }
-    for first, last in tostring(ikex.prefs.ports):gmatch("(%d+)%s*%-?%s*(%d*)") do
-        for port = tonumber(first), tonumber(last) or tonumber(first) do
-            ports[port] = true
-        end
+    add_ports(ports, ikex.prefs.ports)
+end
+
+-- The protocol "iketcp", which is registered at the end of this file.
+local iketcp = nil
+
+local function read_tcp_ports()
+    tcp_ports = {}
+    if iketcp then
+        add_ports(tcp_ports, iketcp.prefs.ports)
     end
 end
 
@@ -181,7 +198,8 @@ local first_pass, second_pass = nil, nil
 function ikex.init()
     needs_last_time, first_pass, second_pass = nil, nil, nil
     read_preferences()
-    capture = Capture.new(load_keys(), has_window)
+    read_tcp_ports()
+    capture = Capture.new(load_keys(), has_window, tcp_ports)
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
@@ -277,6 +295,8 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port, 
         end
         if ports[source_port] or ports[destination_port] then
             queue:from_tvb(number, time, pinfo.len, tvb, methods, source_port, destination_port, at)
+        elseif tcp_ports[source_port] or tcp_ports[destination_port] then
+            queue:segment(number, time, pinfo.len, raw(tvb), source_port, destination_port)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
@@ -342,7 +362,7 @@ function ikex.dissector(tvb, pinfo, tree)
     local whole, start = pcall(raw, tvb, START, START_SIZE)
     local source_port, destination_port, at
     if whole then
-        source_port, destination_port, at = find_ports(start, ports)
+        source_port, destination_port, at = find_ports(start, ports, tcp_ports)
         if source_port == false then
             if needs_last_time == nil then
                 needs_last_time = not is_read_once(pinfo)
@@ -396,7 +416,7 @@ end
 -- IKE in TCP (RFC 9329)
 local has_tcp, tcp = pcall(require, "ikex.tcp")
 if has_tcp and type(tcp) == "table" and tcp.register then
-    tcp.register(function(name, tvb, pinfo)
+    iketcp = tcp.register(function(name, tvb, pinfo)
         if pinfo.number > capture.queue.latest then
             capture.queue:tcp_message(
                 pinfo.number, pinfo.abs_ts, pinfo.len, name == "isakmp" and tvb:raw() or nil,

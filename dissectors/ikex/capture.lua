@@ -31,11 +31,12 @@ local NAT_PORT = 4500
 
 local add_usual, process_record
 
---- An empty capture; `keyring`: all key sets; `has_window`: rows are drawn while it grows (module `liveness`).
-function Capture.new(keyring, has_window)
+--- An empty capture; `keyring`: all key sets; `has_window`: rows are drawn while it grows (module `liveness`);
+-- `tcp_ports`: those of IKE in TCP, as keys.
+function Capture.new(keyring, has_window, tcp_ports)
     local self = setmetatable({
         keyring = keyring,
-        queue = PacketQueue.new(keyring.size > 0),
+        queue = PacketQueue.new(keyring.size > 0, tcp_ports or {}),
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
         liveness = Liveness.new(has_window),

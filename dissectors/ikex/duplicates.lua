@@ -76,7 +76,11 @@ local function find_original(self, seen, datagram, parsed)
         local first = datagrams[index]
         if datagram.time - first.time > WITHIN then
             break
-        elseif first.ip_id == datagram.ip_id and is_near_copy(self, datagram, first, parsed) then
+        elseif
+            first.time - datagram.time <= WITHIN -- a packet that was processed late may be older
+            and first.ip_id == datagram.ip_id
+            and is_near_copy(self, datagram, first, parsed)
+        then
             if first.ttl == datagram.ttl then
                 first.mirrored = (first.mirrored or 0) + 1
             end

@@ -112,11 +112,11 @@ end
 packet.START, packet.START_SIZE = 12, 41
 
 --- A fast test for the most frequent frames: unfragmented IPv4 in Ethernet, with or without a VLAN tag. `start`:
--- START_SIZE bytes of the frame from START on; `ports`: those of IKE, as keys. Returns false if the frame has no IKE
--- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a
--- port of IKE, and the position of its IKE message, nil if that must be examined. Returns nil if the frame must be
--- examined. All bytes are read in one call, which is faster than in two.
-function packet.find_ports(start, ports)
+-- START_SIZE bytes of the frame from START on; `ports` and `tcp_ports`: those of IKE, as keys. Returns false if the
+-- frame has no IKE message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if
+-- it is UDP on a port of IKE, and the position of its IKE message, nil if that must be examined. Returns nil if the
+-- frame must be examined. All bytes are read in one call, which is faster than in two.
+function packet.find_ports(start, ports, tcp_ports)
     local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol, _, _, _, _, _, _, _, _, _, _,
         a, b, c, d, _, _, _, _, e, f, g, h = byte(start, 1, 34)
     local tagged = kind == 0x81 and kind_low == 0
@@ -143,7 +143,7 @@ function packet.find_ports(start, ports)
             return source_port, destination_port
         end
         return nil -- it may be a tunnel
-    elseif protocol == TCP and (ports[a * 256 + b] or ports[c * 256 + d]) then
+    elseif protocol == TCP and (tcp_ports[a * 256 + b] or tcp_ports[c * 256 + d]) then
         return nil
     elseif protocol == TCP or protocol == ESP or protocol == ICMP then
         return false

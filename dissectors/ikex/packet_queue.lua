@@ -16,16 +16,21 @@ local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
 local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
+local SEQUENCE_NUMBERS, HALF = 4294967296, 2147483648
+local MAX_GAPS = 64 -- of a direction of a stream
 
 PacketQueue.TAIL = TAIL
 
---- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys.
-function PacketQueue.new(keep_all)
+--- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys; `tcp_ports`: those of
+-- IKE in TCP, as keys.
+function PacketQueue.new(keep_all, tcp_ports)
     local self = setmetatable({
         keep_all = keep_all,
+        tcp_ports = tcp_ports,
         fragments = Fragments.new(),
         segments = {}, -- TCP segments by direction, without those of messages that are complete
         next_sequence = {}, -- the sequence number after the latest segment, by direction
+        gaps = {}, -- bytes before it that no segment had, {first sequence number, size}, by direction
         last_time = 0, -- of all packets, s
         last_queued = 0, -- of the packets that were added, s
         last_processed = 0,
@@ -134,6 +139,13 @@ function PacketQueue:with_ports(number, time, size, raw, source_port, destinatio
     append(self, number, time, size, raw, source_port * 65536 + destination_port)
 end
 
+--- Add a packet on a port of IKE in TCP that is no port of IKE in UDP, if it is a TCP segment with data.
+function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
+    if packet.segment(raw, source_port, destination_port) then
+        append(self, number, time, size, raw, source_port * 65536 + destination_port)
+    end
+end
+
 --- Add a packet without ports, if it is an IP fragment of UDP.
 function PacketQueue:without_ports(number, time, size, raw)
     local fragment = packet.ip_fragment(raw, size)
@@ -179,6 +191,42 @@ local function process_tcp_message(self, number, time, frame_size, raw, endpoint
     end
 end
 
+-- Note the bytes of a segment: whether it is the first one that has them. Segments may be out of order; bytes before the
+-- first segment of a direction count as retransmitted.
+local function note_segment(self, key, next_sequence, size)
+    local begin = (next_sequence - size) % SEQUENCE_NUMBERS
+    local latest = self.next_sequence[key] or begin
+    local gaps = self.gaps[key] or {}
+    local advance = (next_sequence - latest) % SEQUENCE_NUMBERS
+    if advance > 0 and advance < HALF then
+        self.next_sequence[key] = next_sequence
+        local missing = (begin - latest) % SEQUENCE_NUMBERS
+        if missing > 0 and missing < HALF then
+            gaps[#gaps + 1] = { first = latest, size = missing }
+            self.gaps[key] = gaps
+            if #gaps > MAX_GAPS then
+                table.remove(gaps, 1)
+            end
+        end
+        return true
+    end
+    for index, gap in ipairs(gaps) do
+        local before = (begin - gap.first) % SEQUENCE_NUMBERS
+        if before < gap.size then
+            local after = gap.size - before - size
+            table.remove(gaps, index)
+            if before > 0 then
+                gaps[#gaps + 1] = { first = gap.first, size = before }
+            end
+            if after > 0 then
+                gaps[#gaps + 1] = { first = next_sequence, size = after }
+            end
+            return true
+        end
+    end
+    return false
+end
+
 -- Process a TCP segment; the messages that end in it have been processed before.
 local function process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     local payload, next_sequence, source, destination = packet.segment(raw, source_port, destination_port)
@@ -188,12 +236,8 @@ local function process_segment(self, number, time, frame_size, raw, source_port,
     local key = format_direction({
         source = source, destination = destination, source_port = source_port, destination_port = destination_port,
     })
-    local advance = (next_sequence - (self.next_sequence[key] or next_sequence - 1)) % 4294967296
-    if advance == 0 or advance >= 2147483648 then
-        return -- a retransmitted segment
-    end
-    self.next_sequence[key] = next_sequence
-    if self.latest_tcp_number == number then
+    local is_new = note_segment(self, key, next_sequence, #payload)
+    if not is_new or self.latest_tcp_number == number then
         return
     end
     local list = self.segments[key] or {}
@@ -246,8 +290,8 @@ local function process_packet(self, n, callback)
         return
     end
     process_fragment(self, number, time, frame_size, raw, ip, callback)
-    local on_4500 = source_port == 4500 or destination_port == 4500
-    if not udp and on_4500 and self.fragments.frames[number] == nil then
+    local may_be_segment = self.tcp_ports[source_port] or self.tcp_ports[destination_port]
+    if not udp and may_be_segment and self.fragments.frames[number] == nil then
         process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     end
 end

@@ -10,7 +10,8 @@ local statistics = {}
 
 local SEPARATOR = "  "
 local UNCERTAIN_MARK = "~"
-local NO_HANDSHAKE = "no handshake found; if IKE uses another UDP port, name it in the preference ikex.ports\n"
+local NO_HANDSHAKE = "no handshake found; if IKE uses another port, name it in the preference ikex.ports (UDP)"
+    .. " or iketcp.ports (TCP)\n"
 local UNCERTAIN = UNCERTAIN_MARK
     .. " uncertain: requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 

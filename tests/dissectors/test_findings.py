@@ -1,10 +1,11 @@
 """Expert infos, each on a capture that was made to trigger it, in every tshark."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.craft import MS, Handshake, Trace, ike, transport
+from tests.craft import MS, SECOND, Handshake, Trace, ike, pcap, transport
 from tests.dissectors.run_plugin import RECORDED, fields, findings, recorded_frames, run_plugin, tree
 from tests.paths import CAPTURES
 
@@ -160,6 +161,16 @@ def test_a_capture_duplicate_links_to_the_first_frame(tshark):
     rows = recorded_frames(tshark, "router-any-slow.pcap")
     assert rows[0][17] == ""
     assert rows[1][17] == "2"
+
+
+def test_a_retransmission_that_the_file_has_before_the_first_transmission_is_no_capture_duplicate(tshark):
+    """A router or a mirror port needs less than a millisecond; these packets are three seconds apart."""
+    trace = play(Handshake(Random(12)).init()[:1])
+    first = trace.packets[0]
+    again = replace(first, time_ns=first.time_ns + 3 * SECOND)
+    rows = fields(tshark, pcap([again, first], nanoseconds=True), "ikex.transmission", "ikex.duplicate_of")
+    assert sorted(transmission for transmission, _ in rows) == ["1", "2"]
+    assert [frame for _, frame in rows] == ["", ""]
 
 
 def test_a_message_quoted_by_an_icmp_error_is_ignored(tshark):

@@ -136,7 +136,9 @@ def test_statistics_without_a_handshake_name_the_ports(tshark, statistic):
     command = ("-q", "-z", f"ikex,{statistic}")
     for capture in (Trace().pcap(), trace.pcap()):
         lines = [line for line in run_plugin(tshark, capture, *command).lines if line]
-        assert lines == ["no handshake found; if IKE uses another UDP port, name it in the preference ikex.ports"]
+        assert lines == [
+            "no handshake found; if IKE uses another port, name it in the preference ikex.ports (UDP) or iketcp.ports (TCP)"
+        ]
     lines = run_plugin(tshark, trace.pcap(), *command, options=["ikex.ports:5000"]).lines
     assert not any("no handshake" in line for line in lines)
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.craft import MS, Handshake, Trace
+from tests.craft import MS, SECOND, Handshake, Trace, ike
 from tests.paths import CAPTURES, ROOT
 
 DISSECTORS = ROOT / "dissectors"
@@ -95,3 +95,15 @@ def test_every_filter_button_matches_recorded_frames(room):
     del matches["Decrypted"]  # needs keys, and ciphers in Lua
     assert all(matches.values()), matches
     assert len(matches) == 8
+
+
+def test_the_button_for_the_set_up_matches_the_exchanges_that_set_up_an_ike_sa(room):
+    """RFC 2409, section 5; RFC 5723, section 4.3; RFC 7296, section 1.2; RFC 9242."""
+    setting_up = {(0x10, 2), (0x10, 4), (0x20, 34), (0x20, 35), (0x20, 38), (0x20, 43)}
+    others = {(0x10, 5), (0x10, 6), (0x10, 32), (0x20, 36), (0x20, 37), (0x20, 44)}
+    exchanges, trace = sorted(setting_up | others), Trace()
+    for number, (version, kind) in enumerate(exchanges):
+        flags = ike.INITIATOR if version == 0x20 else 0
+        trace.send(number * SECOND, ike.ike_header(bytes([number] * 8), bytes(8), 0, kind, flags, 0, 28, version))
+    shown = run(room, trace.pcap(), "-Y", buttons()["Set-up"], "-Tfields", "-e", "frame.number")
+    assert {exchanges[int(number) - 1] for number in shown} == setting_up

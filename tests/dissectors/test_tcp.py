@@ -240,3 +240,35 @@ def test_the_plugin_finds_handshakes_in_tcp_streams(tshark):
     assert (done.status, done.stderr) == (0, "")
     exchanges = [34, 35, 36, 37, 37]  # IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA, twice INFORMATIONAL
     assert done.lines == [f"1\t{number}\t{kind}" for number in exchanges for kind in ("request", "response")]
+
+
+@pytest.mark.parametrize("port", [443, 4500])
+def test_the_plugin_counts_all_segments_of_messages_on_each_tcp_port(tshark, port):
+    trace, stream, seq = Trace(), PREFIX + framed(REQUEST), 1
+    for number, part in enumerate([stream[:50], stream[50:200], stream[200:]]):
+        trace.ip(number * MS, transport.tcp_packet(part, 40000, port, seq))
+        seq += len(part)
+    size = sum(len(packet.data) for packet in trace.packets)
+    options = ("-n", "-o", f"iketcp.ports:{port}")
+    statistics = ("-q", "-z", "ikex,handshakes")
+    done = tshark.run(*options, *statistics, capture=trace.pcap(), plugins=ROOT / "dissectors")
+    [line] = [line.split() for line in done.lines if line.startswith("  1")]
+    assert line[5:8] == ["1", "3", str(size)]
+    shown = ("-2", "-Y", "ikex", "-Tfields", "-e", "frame.number", "-e", "ikex.exchange", "-e", "ikex.part_of")
+    done = tshark.run(*options, *shown, capture=trace.pcap(), plugins=ROOT / "dissectors")
+    assert done.lines == ["1\t\t3", "2\t\t3", "3\t34\t"]
+
+
+def test_segments_out_of_order_count_for_their_message_and_again_they_do_not(tshark):
+    stream, trace = PREFIX + framed(REQUEST), Trace()
+    parts = [(at, stream[at : at + 60]) for at in range(0, len(stream), 60)]
+    assert len(parts) >= 4
+    order = [0, *range(len(parts) - 1, 1, -1), len(parts) - 1, 1]  # the last one twice, the second one at the end
+    for number, index in enumerate(order):
+        at, part = parts[index]
+        trace.ip(2 * number * MS, transport.tcp_packet(part, 40000, 4500, 1 + at))
+    options = ("-n", "-o", "tcp.reassemble_out_of_order:TRUE", "-q", "-z", "ikex,handshakes")
+    done = tshark.run(*options, capture=trace.pcap(), plugins=ROOT / "dissectors")
+    [line] = [line.split() for line in done.lines if line.startswith("  1")]
+    headers = 14 + 20 + 20
+    assert line[5:8] == ["1", str(len(parts)), str(len(stream) + len(parts) * headers)]
