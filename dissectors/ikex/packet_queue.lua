@@ -191,8 +191,8 @@ local function process_tcp_message(self, number, time, frame_size, raw, endpoint
     end
 end
 
--- Note the bytes of a segment: whether it is the first one that has them. Segments may be out of order; bytes before the
--- first segment of a direction count as retransmitted.
+-- Note the bytes of a segment: whether it is the first one that has them. Segments may be out of order; bytes before
+-- the first segment of a direction count as retransmitted.
 local function note_segment(self, key, next_sequence, size)
     local begin = (next_sequence - size) % SEQUENCE_NUMBERS
     local latest = self.next_sequence[key] or begin
