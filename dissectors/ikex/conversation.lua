@@ -48,9 +48,9 @@ function Conversation:new_sa(parsed)
         last_time = 0, -- of its latest frame, us
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
-    -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
     self.sas[sa.number] = sa
     self:add_to_path(sa)
+    -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
     if parsed.init and head.major == 2 and head.from_initiator ~= head.response and sa.initiator ~= sa.responder then
         sa.first_hosts = sa.path.hosts
     end

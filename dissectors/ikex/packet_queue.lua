@@ -16,6 +16,7 @@ local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
 local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
+-- Of TCP, which begin again at 0 (RFC 9293, 3.4); a distance of less than half is forwards.
 local SEQUENCE_NUMBERS, HALF = 4294967296, 2147483648
 local MAX_GAPS = 64 -- of a direction of a stream
 

@@ -20,11 +20,11 @@ local LARGE = 256
 slots.FIRST = { number = 1 }
 
 --- The slot of the first datagram of a message of `sender` (true: the initiator): the list of its datagrams, in order
--- of time (see `sort`), with these fields: `response` and `from_initiator`: true, or else nil, because a table of four
--- fields takes half as much memory, as is `on_4500`: a datagram used UDP port 4500; `fragmented`: a datagram is a
--- fragment of RFC 7383; `several`: nil while all datagrams are one transmission, which has not been built, and
--- `fragments` are its datagrams by fragment number, nil while these are in order from 1 on; `transmissions`, built from
--- the first `grouped` datagrams; `several_bodies`: these have different bodies; `stale`: they must all be built again.
+-- of time (see `sort`), with these fields: `response`, `from_initiator`, `on_4500` (a datagram used UDP port 4500) and
+-- `fragmented` (a datagram is a fragment of RFC 7383): true, or else nil, because a table of four fields takes half as
+-- much memory; `several`: nil while all datagrams are one transmission, which has not been built, and `fragments` are
+-- its datagrams by fragment number, nil while these are in order from 1 on; `transmissions`, built from the first
+-- `grouped` datagrams; `several_bodies`: these have different bodies; `stale`: they must all be built again.
 function slots.new(pair, response, sender, datagram)
     local slot = { datagram, pair = pair, response = response or nil }
     if sender then

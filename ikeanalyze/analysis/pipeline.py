@@ -41,7 +41,7 @@ from ikeanalyze.analysis.exchanges.radius import (
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
-    find_handshakes_of_alone,
+    find_handshakes_made_of,
     find_invalid_spi_notifies,
     find_refused_handshakes,
     find_unprotected_exchanges,
@@ -499,7 +499,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         capture=capture,
         lacking_fragments=find_incomplete_messages(messages),
         in_clear=in_clear,
-        about_esp=find_handshakes_of_alone(about_esp, association),
+        about_esp=find_handshakes_made_of(about_esp, association),
         wrong_version=find_refused_handshakes(wrong_version, datagrams, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=incomplete,
@@ -685,7 +685,7 @@ def _warn_of_contradicted_rtt(
     short &= times.network_ns < (1 - ROUND_TRIP_SHARE) * times.path_rtt_ns
     captures = _complete_captures(state.capture[short], SharedFact.CONTRADICTED_RTT, facts)
     text = (
-        "the round-trip time given is longer than all intervals of a set-up that contain the path together: --rtt is too "
+        "the given round-trip time is longer than the time that a set-up had for all of its round trips: --rtt is too "
         "long, or --vantage is the wrong side. Parts of the set-up time shorter than 0 count as 0"
     )
     return [(number, (None, text)) for number in sort_distinct(captures).tolist()]

@@ -71,9 +71,8 @@ class DecryptedOutcome(Struct, frozen=True):
     reason: str | None  # error notify, or failure of EAP or XAUTH
     undone: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake (rule 3)
     auth: AuthMethods | None
-    child_error: (
-        str | None
-    )  # why there is no first Child SA, although the IKE SA was established: an error notify, REDIRECT
+    #: Error notify about the first Child SA, or REDIRECT in its place, although the IKE SA was established.
+    child_error: str | None
 
 
 def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:

@@ -145,10 +145,10 @@ def find_refused_handshakes(refusals: BoolArray, datagrams: Datagrams, associati
     if not refusals.any():
         return np.zeros(0, np.int64)
     requests = is_init(datagrams) & (datagrams.is_ikev1 | ~datagrams.is_response) & (datagrams.spi_r == 0)
-    return find_handshakes_of_alone(refusals, association, refusals | requests)
+    return find_handshakes_made_of(refusals, association, refusals | requests)
 
 
-def find_handshakes_of_alone(
+def find_handshakes_made_of(
     rows: BoolArray, association: SaAssociation, allowed: BoolArray | None = None
 ) -> Int64Array:
     """The handshakes that consist of these datagrams alone, rising; `allowed`: these, and others that may be there."""
