@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -346,9 +347,10 @@ def _parse_weights(
     if weights:
         if len(weights) < len(tables) or differences is not None:
             raise CriteriaError(f"{prefix}weight: give either all weights, or none; with differences give none")
-        if abs(sum(weights) - 1) > _SUM_TOLERANCE:
-            raise CriteriaError(f"{prefix}weight: the sum is {sum(weights):g}, but must be 1")
-        return [weight / sum(weights) for weight in weights], []
+        total = fsum(weights)  # exact: `sum` differs between versions of Python
+        if abs(total - 1) > _SUM_TOLERANCE:
+            raise CriteriaError(f"{prefix}weight: the sum is {total:g}, but must be 1")
+        return [weight / total for weight in weights], []
     opinions = []
     for difference in differences or ():
         of, to, steps = difference.of, difference.to, difference.steps

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, log
+from math import fsum, isfinite, log
 
 import numpy as np
 
@@ -112,10 +112,9 @@ def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
 
 def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], names: Sequence[str]) -> Float64Array:
     """Return the grades of the alternatives in a criterion: the weighted mean of its parts, with progression."""
-    grades = np.zeros(len(names))
-    for part, source in zip(parts, criterion.parts, strict=True):
-        grades += part.weight * source.progression * np.array([part.grades.get(name, 0.0) for name in names])
-    return grades
+    pairs = zip(parts, criterion.parts, strict=True)
+    factors = [(part.weight * source.progression, part.grades) for part, source in pairs]
+    return np.array([fsum(factor * grades.get(name, 0.0) for factor, grades in factors) for name in names])
 
 
 def _compute_weights(
