@@ -64,11 +64,10 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     HOSTS,
     INITIATOR,
     NetworkPath,
-    number_host_pairs,
     number_shared_host_pairs,
 )
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
-from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
+from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts, number_pairs
 from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.messages import MessageColumns
@@ -436,7 +435,7 @@ def _find_possibly_long_paths(
     `hosts` are the hosts of each handshake. (2, handshakes)
     """
     exchanges, messages = state.exchanges, state.messages
-    of_handshake = number_host_pairs(*hosts)
+    of_handshake = number_pairs(*hosts)
     pair = of_handshake[exchanges.handshake]
     count = int(of_handshake.max(initial=0)) + 1
     answered = exchanges.initiator_asked & (endings.end_ns != UNKNOWN) & (exchanges.request_messages > 0)
@@ -530,7 +529,7 @@ def _estimate_round_trips(
         hosts=lambda: hosts[:, exchanges.handshake[wanted]],
     )
     if shared is None:
-        pair = number_host_pairs(*hosts)
+        pair = number_pairs(*hosts)
         measured = pair[exchanges.handshake[rows]]
     else:
         gap, repeated = shared["gap"], shared["repeated"]
