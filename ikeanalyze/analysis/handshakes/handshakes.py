@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.authenticated_outcome import DecryptedOutcome
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
-    from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
+    from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa
 
 
 # plain numbers: numpy compares them faster than members of an enum
