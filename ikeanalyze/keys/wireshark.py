@@ -47,7 +47,7 @@ class IntegrityName(Struct, frozen=True):
     unchecked_icv: int | None = None  # bytes of an ICV that is not checked
 
 
-def _encryption() -> dict[str, EncryptionName]:
+def _list_encryption_names() -> dict[str, EncryptionName]:
     names = {
         "NULL [RFC2410]": EncryptionName(Encryption.NULL, 0, False),
         "3DES [RFC2451]": EncryptionName(Encryption.TRIPLE_DES, 24, False),
@@ -63,7 +63,7 @@ def _encryption() -> dict[str, EncryptionName]:
     return names
 
 
-def _integrity() -> dict[str, IntegrityName]:
+def _list_integrity_names() -> dict[str, IntegrityName]:
     names = {
         "NONE [RFC4306]": IntegrityName(Integrity.NONE, 0),
         "HMAC_MD5_96 [RFC2403]": IntegrityName(Integrity.HMAC_MD5_96, 16),
@@ -81,10 +81,10 @@ def _integrity() -> dict[str, IntegrityName]:
 
 
 #: Encryption algorithms of ikev2_decryption_table.
-IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = _encryption()
+IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = _list_encryption_names()
 
 #: Integrity algorithms of ikev2_decryption_table.
-IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = _integrity()
+IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = _list_integrity_names()
 
 #: Names that strongSwan 5.9.8 writes and Wireshark does not accept.
 IKE_ENCRYPTION_MISNAMED: Final[Mapping[str, str]] = {"TripleDes-CBC": "3DES [RFC2451]"}
