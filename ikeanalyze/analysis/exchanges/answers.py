@@ -139,11 +139,11 @@ def match_responses(
     early &= (path.vantage[exchanges.handshake] == INITIATOR) & (rtt != UNKNOWN)
     if early.any():
         early &= answer - answered < _TOO_SHORT * rtt
-        earlier = _latest_requests(state, answer, early, _MIN_ROUND_TRIP * rtt)
+        earlier = _find_latest_requests(state, answer, early, _MIN_ROUND_TRIP * rtt)
         answered = np.where(earlier != UNKNOWN, earlier, answered)
     # the responder had received the request before it sent one to its AAA server
     with_aaa = (aaa_request_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
-    received = _latest_requests(state, aaa_request_ns, with_aaa)
+    received = _find_latest_requests(state, aaa_request_ns, with_aaa)
     answered = np.where(received != UNKNOWN, np.minimum(received, answered), answered)
 
     known = answered != UNKNOWN
@@ -216,7 +216,7 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
     return repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
 
 
-def _latest_requests(
+def _find_latest_requests(
     state: AnalysisState, until_ns: Int64Array, mask: BoolArray, before_ns: npt.NDArray[Any] | None = None
 ) -> Int64Array:
     """The latest transmission of each exchange's request at least `before_ns` before a time, or UNKNOWN. (exchanges,)
@@ -278,7 +278,7 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
         messages, exchange = messages.select(order), exchange[order]
     start = np.flatnonzero(find_group_starts(exchange))
     when, response = messages.first_ns, messages.response
-    current = when < _next_requests(exchanges)[exchange]
+    current = when < _find_next_request_times(exchanges)[exchange]
     is_request, is_response = ~response & current, response & current
 
     last_request = np.maximum.reduceat(np.where(is_request, when, UNKNOWN), start)
@@ -295,7 +295,7 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
     end[has_end] = messages.last_ns[answer_row[has_end]]
     # the responder of IKEv1 repeats its response by itself
     by_itself = (exchanges.protocol == Protocol.IKEV1) & has_end & (answer > last_request) & (latest_end > end)
-    by_itself &= _next_requests(exchanges) != NEVER
+    by_itself &= _find_next_request_times(exchanges) != NEVER
     response_wait = np.where(by_itself, latest_end - end, 0)
     end = np.where(by_itself, latest_end, end)
 
@@ -318,7 +318,7 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
     )
 
 
-def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
+def _find_next_request_times(exchanges: ExchangeColumns) -> Int64Array:
     """When the same side of the same IKE SA began its next exchange; NEVER if it did not. (exchanges,)"""
     until = np.full(len(exchanges), NEVER)
     asked = exchanges.request_ns != UNKNOWN

@@ -69,11 +69,11 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
     columns: dict[str, Any] = {
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
-        **_identifiers(handshakes),
+        **_make_identifier_columns(handshakes),
         "initiator_address": AddressColumn(ends.initiator, addresses),
-        "initiator_port": _ports(handshakes, ends.initiator_port),
+        "initiator_port": _make_port_column(handshakes, ends.initiator_port),
         "responder_address": AddressColumn(ends.responder, addresses),
-        "responder_port": _ports(handshakes, ends.responder_port),
+        "responder_port": _make_port_column(handshakes, ends.responder_port),
         "nat": TextColumn(WORDS, handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
@@ -81,9 +81,9 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
         "rekeyed": handshakes.rekeyed,
         "outcome": (handshakes.outcome, _has_outcome(handshakes)),
         "reason": scatter_texts(handshakes.reason, count),
-        **_methods(handshakes),
+        **_make_method_columns(handshakes),
         **sources.volumes,
-        **_aaa(addresses, sources.radius, handshakes, has_aaa),
+        **_make_aaa_columns(addresses, sources.radius, handshakes, has_aaa),
         **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
         "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
@@ -120,7 +120,7 @@ def add_up_messages(
     volume, needed = sums["initiator_bytes"] + sums["responder_bytes"], sums.pop("needed_bytes")
     return {
         **sums,
-        "phases": _phases(messages, set_up, count),
+        "phases": _make_phase_column(messages, set_up, count),
         "blowup": (volume / np.maximum(needed, 1), needed > 0),
     }
 
@@ -171,7 +171,7 @@ def _has_outcome(handshakes: HandshakeColumns) -> BoolArray:
     return known
 
 
-def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
+def _make_identifier_columns(handshakes: HandshakeColumns) -> dict[str, Any]:
     """SPIs of IKE handshakes, HITs of HIP handshakes."""
     hits = handshakes.hits
     if not hits:
@@ -192,12 +192,12 @@ def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
     }
 
 
-def _ports(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
+def _make_port_column(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
     """Ports; null for HIP without UDP."""
     return (ports, ports > 0) if handshakes.hits else ports
 
 
-def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
+def _make_method_columns(handshakes: HandshakeColumns) -> dict[str, Any]:
     """Negotiated and offered algorithms, supported extensions, and authentication methods."""
     facts = handshakes.facts
     request, response = handshakes.request_form, handshakes.response_form
@@ -227,7 +227,7 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     return columns
 
 
-def _phases(messages: MessageColumns, set_up: Array, count: int) -> FlatListColumn:
+def _make_phase_column(messages: MessageColumns, set_up: Array, count: int) -> FlatListColumn:
     """Messages, frames and bytes of the set-up by exchange type, in order of time."""
     phases = sum_phases(messages, set_up, count)
     fields = {
@@ -282,7 +282,7 @@ def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolu
     )
 
 
-def _aaa(
+def _make_aaa_columns(
     addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, has_aaa: BoolArray
 ) -> dict[str, Any]:
     """Addresses and volumes of the link to the AAA server."""
