@@ -126,7 +126,11 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
         document = _prediction(prediction)
         exact = document["closed_form"] or {}
         burst = prediction.link.burst
-        link = {name: _plain(value) for name, value in document["link"].items() if name not in ("burst", "scenario")}
+        link = {
+            name: _convert_boolean(value)
+            for name, value in document["link"].items()
+            if name not in ("burst", "scenario")
+        }
         yield {
             "capture": document["capture"],
             "handshake": document["handshake"],
@@ -137,7 +141,7 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
             "burst_loss": burst and burst.loss,
             "transport": document["transport"],
             "policy": prediction.use.policy.name,
-            **{name: _plain(document[name]) for name in _ROW_SETTINGS},
+            **{name: _convert_boolean(document[name]) for name in _ROW_SETTINGS},
             **{f"{name}_once": value for name, value in document["once"].items()},
             "largest_message_bytes": prediction.flow.largest_message_bytes,
             **dict(zip(("failure", "failure_low", "failure_high"), prediction.failure, strict=True)),
@@ -150,5 +154,5 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _plain(value: object) -> object:
+def _convert_boolean(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value

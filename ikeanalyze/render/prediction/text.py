@@ -146,7 +146,7 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     facts += [
         (
             f"within {budget.ms:g} ms",
-            f"{_percent(budget.share)} % ({_percent(budget.low)} to {_percent(budget.high)} %)",
+            f"{_format_percent(budget.share)} % ({_format_percent(budget.low)} to {_format_percent(budget.high)} %)",
         )
         for budget in prediction.budgets
     ]
@@ -165,7 +165,7 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     rows = []
     for name, field in _METRICS:
         values: Distribution | None = getattr(prediction, field)
-        row = [name, *(_of(values, name) for name in (*QUANTILES, "greatest"))]
+        row = [name, *(_format_quantity(values, name) for name in (*QUANTILES, "greatest"))]
         if closed is not None:
             row.insert(2, format_value(exact.get(field)))
         rows.append(row)
@@ -174,9 +174,9 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
 
 def _failure(prediction: Prediction) -> str:
     share, low, high = prediction.failure
-    text = f"{_percent(share)} % ({_percent(low)} to {_percent(high)} %)"
+    text = f"{_format_percent(share)} % ({_format_percent(low)} to {_format_percent(high)} %)"
     if prediction.closed is not None:
-        text += f", in closed form {_percent(1 - prediction.closed.success)} %"
+        text += f", in closed form {_format_percent(1 - prediction.closed.success)} %"
     where = ", ".join(f"{number:,} in {name}" for name, number in prediction.failed_in.items())
     return f"{text}; {where}" if where else text
 
@@ -201,14 +201,14 @@ def _render_table(
         rows.append(
             [
                 *(setting[name] for name in varying),
-                _percent(prediction.failure[0]),
-                _of(setup, "mean"),
+                _format_percent(prediction.failure[0]),
+                _format_quantity(setup, "mean"),
                 *(format_value(prediction.attempts) for _ in range(prediction.use.until_established)),
-                *(_percent(budget.share) for budget in prediction.budgets),
-                *(_of(setup, name) for name in QUANTILES[1:]),
-                _of(size, "mean"),
-                _of(size, "p95"),
-                _of(messages, "mean"),
+                *(_format_percent(budget.share) for budget in prediction.budgets),
+                *(_format_quantity(setup, name) for name in QUANTILES[1:]),
+                _format_quantity(size, "mean"),
+                _format_quantity(size, "p95"),
+                _format_quantity(messages, "mean"),
             ]
         )
     notes = ["set-up, bytes and messages: means, unless it says otherwise", _SUCCEEDED]
@@ -306,9 +306,9 @@ def format_value(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.3g}"
 
 
-def _of(distribution: Distribution | None, name: str) -> str:
+def _format_quantity(distribution: Distribution | None, name: str) -> str:
     return UNKNOWN if distribution is None else format_value(getattr(distribution, name))
