@@ -222,15 +222,6 @@ class RecordingWriter:
         return f"{path}: {error.strerror}{kept}"
 
 
-def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> Path:
-    """Write the results to `out`, replacing an earlier run of the case; return the path of the manifest.
-
-    Raises:
-        LabError: a file cannot be written; then no file of this case remains.
-    """
-    return RecordingWriter(case, RecordingFiles(out, case.name)).finish(recorded)
-
-
 def complete_checkpoint(case: ScenarioCase, files: RecordingFiles) -> None:
     """Cut off what is not in the manifest of a killed or failed run, and add keys and log summaries.
 
