@@ -48,8 +48,8 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
         (name, text) for name, text in settings[0].items() if text != UNKNOWN and name not in ("capture", *varying)
     ]
     if "policy" not in varying:
-        facts.append(("timers", _timers(first.use.policy)))
-    if first.use.until_established:
+        facts.append(("timers", _timers(first.transmission.policy)))
+    if first.transmission.until_established:
         facts.append(("failures", f"attempted again at once, up to {MAX_ATTEMPTS} attempts, which add up"))
     facts.append(("computation", _describe_computation(predictions)))
     facts.append(("runs", f"{first.runs:,}, with seed {first.seed}"))
@@ -141,7 +141,7 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
     ]
-    if prediction.use.until_established:
+    if prediction.transmission.until_established:
         facts.append(("attempts", f"{format_value(prediction.attempts)} on average"))
     facts += [
         (
@@ -187,7 +187,7 @@ def _render_table(
     columns = [
         *(TableColumn(name, right=name in _NUMERIC, narrow=0 if name in _NUMERIC else 24) for name in varying),
         *number_columns("fails %", "set-up ms"),
-        *(TableColumn("attempts", right=True) for _ in range(predictions[0].use.until_established)),
+        *(TableColumn("attempts", right=True) for _ in range(predictions[0].transmission.until_established)),
         *(TableColumn(f"% in {budget.ms:g} ms", right=True) for budget in predictions[0].budgets),
         *(TableColumn(name, right=True, optional=level) for name, level in (("median", 2), ("p95", 1), ("p99", 3))),
         TableColumn("bytes", right=True),
@@ -203,7 +203,7 @@ def _render_table(
                 *(setting[name] for name in varying),
                 _format_percent(prediction.failure[0]),
                 _format_quantity(setup, "mean"),
-                *(format_value(prediction.attempts) for _ in range(prediction.use.until_established)),
+                *(format_value(prediction.attempts) for _ in range(prediction.transmission.until_established)),
                 *(_format_percent(budget.share) for budget in prediction.budgets),
                 *(_format_quantity(setup, name) for name in QUANTILES[1:]),
                 _format_quantity(size, "mean"),
@@ -258,8 +258,8 @@ def _burst(prediction: Prediction) -> str:
 
 
 def _fragments(prediction: Prediction) -> str:
-    size = prediction.use.fragment_size
-    if prediction.use.transport is IkeTransport.TCP:
+    size = prediction.transmission.fragment_size
+    if prediction.transmission.transport is IkeTransport.TCP:
         return "by TCP"
     if size is None:
         return "as recorded" if prediction.link.mtu is None else "as recorded, or as the MTU needs"
@@ -278,9 +278,9 @@ _REPEATS: Final = {ResponseTrigger.FIRST: "fragment 1", ResponseTrigger.ALL: "al
 _SETTINGS: Final[Mapping[str, Callable[[Prediction], str]]] = {
     "scenario": lambda prediction: prediction.link.name or UNKNOWN,
     "transport": lambda prediction: (
-        prediction.use.transport.upper() if prediction.flow.exchanges[0].request.transport else "IP"
+        prediction.transmission.transport.upper() if prediction.flow.exchanges[0].request.transport else "IP"
     ),
-    "policy": lambda prediction: prediction.use.policy.name,
+    "policy": lambda prediction: prediction.transmission.policy.name,
     "fragments": _fragments,
     "RTT ms": lambda prediction: f"{prediction.link.rtt_ms:g}",
     "jitter ms": lambda prediction: f"{prediction.link.jitter_ms:g}" if prediction.link.jitter_ms else UNKNOWN,
@@ -291,8 +291,8 @@ _SETTINGS: Final[Mapping[str, Callable[[Prediction], str]]] = {
     "AAA RTT ms": lambda prediction: f"{prediction.link.aaa_rtt_ms:g}" if prediction.link.aaa_rtt_ms else UNKNOWN,
     "IP fragments": lambda prediction: "dropped" if prediction.link.drop_ip_fragments else UNKNOWN,
     "answered again": lambda prediction: (
-        f"when {_REPEATS[prediction.use.repeats]} of a repeated request arrived"
-        if prediction.use.transport is IkeTransport.UDP
+        f"when {_REPEATS[prediction.transmission.response_trigger]} of a repeated request arrived"
+        if prediction.transmission.transport is IkeTransport.UDP
         else UNKNOWN
     ),
 }
