@@ -341,10 +341,10 @@ def predict(
         vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt, payloads=bool(changes), payload_sizes=bool(changes)
     )
     analysis = read_captures(captures, inputs, messages, options)
-    flows = [_change(flow, changes) for flow in _get_flows(analysis, inputs)]
+    flows = [_change_flow(flow, changes) for flow in _get_flows(analysis, inputs)]
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, configs, simulation, is_drawn=is_drawn, quiet=messages.quiet)
-    _warn(predictions, messages)
+    _print_warnings(predictions, messages)
     # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.render.prediction.formats import make_prediction_formats, write_prediction_figures
 
@@ -414,14 +414,14 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions) -> list[HandshakeFl
     return flows
 
 
-def _change(flow: HandshakeFlow, changes: HandshakeChanges) -> HandshakeFlow:
+def _change_flow(flow: HandshakeFlow, changes: HandshakeChanges) -> HandshakeFlow:
     try:
         return apply_changes(flow, changes) if changes else flow
     except (ChangeError, LayoutError) as error:
         raise CommandError(f"{display_path(flow.capture)}: {error}") from None
 
 
-def _warn(predictions: list[Prediction], messages: MessageOptions) -> None:
+def _print_warnings(predictions: list[Prediction], messages: MessageOptions) -> None:
     """Warn of what may make the predictions wrong."""
     for warning in find_warnings(predictions):
         messages.remark(f"{display_path(warning.capture)}: {warning.message}")
