@@ -130,27 +130,27 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
     state = sources.state
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
-    head = association.find_first_rows()
+    first_rows = association.find_first_rows()
     request, response = state.summary.request, state.summary.response
-    endpoints = _get_endpoints(state, head, request)
-    phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
+    endpoints = _get_endpoints(state, first_rows, request)
+    phase1 = _collect_phase1_facts(state, datagrams.protocol[first_rows])
     hip = _collect_hip_facts(state)
     facts = _DistinctFacts()
     # no form, -1, stays -1
-    of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
-    places = state.inits.find(request), state.inits.find(response)
-    request_form, response_form = (of_form[state.inits.take(state.inits.form, of)] for of in places)
+    facts_of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
+    init_places = state.inits.find(request), state.inits.find(response)
+    request_form, response_form = (facts_of_form[state.inits.take(state.inits.form, places)] for places in init_places)
     # an error before a further request did not end the handshake
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
-    wanted = _find_wanted_requests(facts.all, final_form)
-    reason = _find_errors(facts.all, final_form, phase1, hip, sources)
+    wanted_requests = _find_wanted_requests(facts.all, final_form)
+    errors = _find_errors(facts.all, final_form, phase1, hip, sources)
     one_sided = state.summary.one_sided
-    evidence = _collect_evidence(sources, head, reason, one_sided)
+    evidence = _collect_evidence(sources, first_rows, errors, one_sided)
     outcome = decide_outcome(evidence)
-    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome, datagrams.first_ns[head])
+    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome, datagrams.first_ns[first_rows])
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
-    spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
+    spi_i = datagrams.spi_i[np.where(request >= 0, request, first_rows)]
     spi_r = state.summary.spi_r
     replaces: dict[int, int] = {}
     for row, (predecessor, created) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
@@ -167,20 +167,20 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     for row, fact in others.items():
         request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
     return HandshakeColumns(
-        start_ns=datagrams.first_ns[head],
-        protocol=datagrams.protocol[head],
+        start_ns=datagrams.first_ns[first_rows],
+        protocol=datagrams.protocol[first_rows],
         spi_i=spi_i,
         spi_r=spi_r,
         ends=endpoints,
         rekeyed=rekeyed,
         outcome=outcome,
-        reason=_select_reasons(sources, reason, wanted, outcome, rekeyed),
+        reason=_select_reasons(sources, errors, wanted_requests, outcome, rekeyed),
         vantage=sources.path.vantage,
         breakdown=breakdown,
         rtt_source=sources.path.rtt_source,
         uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
-        nat=_classify_nat(state, *places, endpoints),
+        nat=_classify_nat(state, *init_places, endpoints),
         request_form=request_form,
         response_form=response_form,
         facts=facts.all,
@@ -351,20 +351,20 @@ def _find_wanted_requests(facts: list[InitFacts], response_form: Int64Array) -> 
 
 def _select_reasons(
     sources: HandshakeSources,
-    reason: Mapping[int, str],
-    wanted: Mapping[int, str],
+    errors: Mapping[int, str],
+    wanted_requests: Mapping[int, str],
     outcome: UInt8Array,
     rekeyed: BoolArray,
 ) -> dict[int, str]:
-    """The reasons of handshakes: of failed ones from decrypted contents, or else from `reason`.
+    """The reasons of handshakes: of failed ones from decrypted contents, or else from `errors`.
 
-    Those of half-open and cut ones are in `wanted`, or INVALID_SPI.
+    Those of half-open and cut ones are in `wanted_requests`, or INVALID_SPI.
     """
     proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
-    failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
+    failed = {row: text for row, text in {**errors, **proved}.items() if outcome[row] == Outcome.FAILED}
     unfinished = (Outcome.HALF_OPEN, Outcome.CUT)
     about_esp = dict.fromkeys(sources.state.about_esp.tolist(), NotifyType.INVALID_SPI.label)
-    stopped = {row: text for row, text in {**wanted, **about_esp}.items() if outcome[row] in unfinished}
+    stopped = {row: text for row, text in {**wanted_requests, **about_esp}.items() if outcome[row] in unfinished}
     return failed | stopped | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED)
 
 
