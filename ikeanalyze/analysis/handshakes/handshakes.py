@@ -78,8 +78,8 @@ class HandshakeColumns(Struct, frozen=True):
     uncertain: BoolArray  # the times may be wrong (see `answers`)
     one_sided: npt.NDArray[np.int8]  # 0: only the initiator's messages, 1: only the responder's, -1: both
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
-    request_form: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
-    response_form: Int64Array  # the same of the response
+    request_facts: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
+    response_facts: Int64Array  # the same of the response
     facts: Sequence[InitFacts]  # distinct
     auths: Sequence[AuthMethods]
     auth: Int64Array  # index into `auths`, -1: unknown
@@ -136,14 +136,16 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     phase1 = _collect_phase1_facts(state, datagrams.protocol[first_rows])
     hip = _collect_hip_facts(state)
     facts = _DistinctFacts()
-    # no form, -1, stays -1
+    # no message, -1, stays -1
     facts_of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
     init_places = state.inits.find(request), state.inits.find(response)
-    request_form, response_form = (facts_of_form[state.inits.take(state.inits.form, places)] for places in init_places)
+    request_facts, response_facts = (
+        facts_of_form[state.inits.take(state.inits.form, places)] for places in init_places
+    )
     # an error before a further request did not end the handshake
-    final_form = np.where(_is_followed(state, request, response), -1, response_form)
-    wanted_requests = _find_wanted_requests(facts.all, final_form)
-    errors = _find_errors(facts.all, final_form, phase1, hip, sources)
+    final_facts = np.where(_is_followed(state, request, response), -1, response_facts)
+    wanted_requests = _find_wanted_requests(facts.all, final_facts)
+    errors = _find_errors(facts.all, final_facts, phase1, hip, sources)
     one_sided = state.summary.one_sided
     evidence = _collect_evidence(sources, first_rows, errors, one_sided)
     outcome = decide_outcome(evidence)
@@ -158,14 +160,14 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         # the messages of its predecessor set it up and prove that it was established
         outcome[row] = Outcome.ESTABLISHED
         proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
-        request_form[row] = response_form[row] = facts.add(proposals)
+        request_facts[row] = response_facts[row] = facts.add(proposals)
     in_clear = state.exchange_of_message[state.in_clear]
     rekeyed = find_rekeyed_ike_sas(
         exchanges, endpoints.initiator, endpoints.responder, replaces, in_clear, sources.facts
     )
     others: Mapping[int, HipFacts | Phase1Facts] = {**hip, **phase1}
     for row, fact in others.items():
-        request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
+        request_facts[row], response_facts[row] = facts.add(fact.request), facts.add(fact.response)
     return HandshakeColumns(
         start_ns=datagrams.first_ns[first_rows],
         protocol=datagrams.protocol[first_rows],
@@ -181,8 +183,8 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
         nat=_classify_nat(state, *init_places, endpoints),
-        request_form=request_form,
-        response_form=response_form,
+        request_facts=request_facts,
+        response_facts=response_facts,
         facts=facts.all,
         auths=auths,
         auth=auth,
@@ -317,7 +319,7 @@ def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[
 
 def _find_errors(
     facts: list[InitFacts],
-    response_form: Int64Array,
+    response_facts: Int64Array,
     phase1: Mapping[int, Phase1Facts],
     hip: "Mapping[int, HipFacts]",
     sources: HandshakeSources,
@@ -329,8 +331,8 @@ def _find_errors(
     """
     reasons: dict[int, str] = {}
     failing = np.array([fact.error is not None for fact in facts] + [False])
-    for row in np.flatnonzero(failing[response_form]).tolist():
-        reasons[row] = facts[response_form[row]].error or ""
+    for row in np.flatnonzero(failing[response_facts]).tolist():
+        reasons[row] = facts[response_facts[row]].error or ""
     exchanges = sources.state.exchanges
     reasons |= dict.fromkeys(sources.state.wrong_version.tolist(), NotifyType.INVALID_MAJOR_VERSION.label)
     others: Mapping[int, HipFacts | Phase1Facts] = {**_select_unfinished_phase1(phase1, exchanges), **hip}
@@ -343,10 +345,10 @@ def _find_errors(
     return reasons | dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT)
 
 
-def _find_wanted_requests(facts: list[InitFacts], response_form: Int64Array) -> dict[int, str]:
+def _find_wanted_requests(facts: list[InitFacts], response_facts: Int64Array) -> dict[int, str]:
     """The notify of the last IKE_SA_INIT response by which the responder asked for another request, by handshake."""
     wanted = np.array([fact.wanted is not None for fact in facts] + [False])
-    return {row: facts[response_form[row]].wanted or "" for row in np.flatnonzero(wanted[response_form]).tolist()}
+    return {row: facts[response_facts[row]].wanted or "" for row in np.flatnonzero(wanted[response_facts]).tolist()}
 
 
 def _select_reasons(

@@ -200,14 +200,14 @@ def _make_port_column(handshakes: HandshakeColumns, ports: Array) -> Array | tup
 def _make_method_columns(handshakes: HandshakeColumns) -> dict[str, Any]:
     """Negotiated and offered algorithms, supported extensions, and authentication methods."""
     facts = handshakes.facts
-    request, response = handshakes.request_form, handshakes.response_form
-    # one row for each distinct form; -1, not seen, becomes null or an empty list
+    request, response = handshakes.request_facts, handshakes.response_facts
+    # one value for all handshakes with the same facts; -1, not seen, becomes null or an empty list
     chosen = [fact.chosen for fact in facts]
 
-    def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> Any:
-        if missing is None and (form < 0).all():
-            return make_null_column(len(form))
-        return share_values([*values, missing], np.where(form < 0, len(values), form), layouts.HANDSHAKES[name])
+    def choose(name: str, values: list[Any], place: Int64Array, missing: list[Any] | None = None) -> Any:
+        if missing is None and (place < 0).all():
+            return make_null_column(len(place))
+        return share_values([*values, missing], np.where(place < 0, len(values), place), layouts.HANDSHAKES[name])
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
