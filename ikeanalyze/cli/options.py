@@ -90,7 +90,7 @@ def command(
         app: as `make_app` makes it.
         usage: arguments and options, as in the usage line.
         summary: the line in the list of commands of a group.
-        name: of the command, if the function cannot have it.
+        name: name of the command, if it differs from that of the function.
     """
 
     def register(function: Function) -> Function:

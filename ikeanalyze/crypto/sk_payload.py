@@ -50,7 +50,7 @@ class UnusableKeyError(ValueError):
 class DecryptedMessage:
     """The content of an SK or SKF payload, or of all fragments of a message."""
 
-    plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of the chain
+    plaintext: bytes = field(repr=False)  # chain of payloads without padding; for an SKF payload, its part of the chain
     first: int  # type of the first payload; 0: no payload, or not the first fragment
     verified: bool  # the ICV is valid; False: the key set has no means to check it
 

@@ -83,7 +83,7 @@ def _find_struct_problems(table: dict[str, Any], kind: Any, key: str) -> Iterato
 
 
 def _get_inner_type(value: Any, kind: Any) -> Any:
-    """The type without annotations; of a union the member for tables or lists, of tagged Structs that with the tag."""
+    """The type without annotations; a union becomes its member for tables or lists, or the Struct with the tag."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):

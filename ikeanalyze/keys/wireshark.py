@@ -166,7 +166,7 @@ class TableReader:
     def feed_plain_rows(self, data: bytes, position: int, number: int) -> tuple[int, int]:
         """Read the valid rows of ikev2_decryption_table, as Wireshark writes them, that follow a position.
 
-        `number`: of the line there. Returns the position after them, and the number of rows.
+        `number`: the number of the line there. Returns the position after them, and the number of rows.
         """
         count = next_try = 0
         while row := _PLAIN_ROW.match(data, position):
@@ -189,7 +189,7 @@ class TableReader:
     def _read_equal_rows(self, data: bytes, row: re.Match[bytes], number: int) -> "KeySetTable | None":
         """Read a row and those after it that differ from it in digits only; None if they are few, or it is invalid.
 
-        `number`: of the line of the row.
+        `number`: the line number of the row.
         """
         # numpy, which this module loads, takes as long to load as thousands of rows to read
         fewest = 1 if self._collector.earlier else _MIN_TABLE_ROWS

@@ -59,7 +59,7 @@ def decrypt_in_bulk(
     """Decrypt handshakes of one capture; their numbers are the positions in `starts`.
 
     Args:
-        state: of the captures.
+        state: the analysis of the captures so far.
         encrypted: bytes of the encrypted messages.
         rows: encrypted datagrams, handshake by handshake in order of time.
         starts: position in `rows` of the first datagram of each handshake.
@@ -137,7 +137,7 @@ def _collect_messages(
     """The columns of the decrypted messages.
 
     Args:
-        state: of the captures.
+        state: the analysis of the captures so far.
         result: columns of `_core.decrypt_handshakes`, `heap`, and the bytes of it that are `used`, unless all are.
         rows: the datagrams that were passed to it.
         handled: which handshakes need no more work.

@@ -132,7 +132,7 @@ class _MessageOrder:
         self.handshakes: Int64Array = handshake[starts].astype(np.int64)
         #: Where the messages of each handshake begin, and the number of messages. (handshakes + 1,)
         self.starts = np.append(starts, len(handshake))
-        #: Of each message: its place among the messages of its handshake.
+        #: The place of each message among the messages of its handshake.
         self.place = np.empty(len(handshake), np.int64)
         self.place[self.messages] = np.arange(len(handshake)) - self.repeat(starts)
 

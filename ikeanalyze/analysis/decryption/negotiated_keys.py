@@ -50,7 +50,7 @@ class NegotiatedKeysLookup:
             self._rekeyed[capture, sa.spi_i, sa.spi_r] = NegotiatedKeys(get_suite(sa.chosen), sa.nonces, 0)
 
     def get(self, handshake: int, row: int, *, with_nonces: bool = True) -> NegotiatedKeys:
-        """From the last IKE_SA_INIT request and response of the capture; `row`: of a datagram with both SPIs.
+        """From the last IKE_SA_INIT request and response of the capture; `row`: the row of a datagram with both SPIs.
 
         `with_nonces`: also read the nonces, which takes longer.
         """

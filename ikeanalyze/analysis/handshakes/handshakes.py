@@ -112,7 +112,7 @@ class HandshakeSources(Struct, frozen=True, dict=True):
 
 
 class _DistinctFacts:
-    """Facts without repetitions: the handshakes of a testbed, and of a flood, mostly have the same."""
+    """Each distinct value of the facts once: most handshakes of a testbed, or of a flood, have the same."""
 
     def __init__(self) -> None:
         self.all: list[InitFacts] = []

@@ -16,7 +16,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, Protocol
 class RekeyedSa(Struct, frozen=True):
     """The IKE SA that a CREATE_CHILD_SA exchange made."""
 
-    spi_i: int  # of who asked for it, who is its initiator
+    spi_i: int  # chosen by the peer that asked for the rekeying, the initiator of the new IKE SA
     spi_r: int
     chosen: Proposal
     offered: tuple[Proposal, ...]

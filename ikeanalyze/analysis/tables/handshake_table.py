@@ -267,7 +267,7 @@ def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolu
     used = np.flatnonzero(sent)
     owner = used // width
     late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
-    if late.any():  # of few handshakes: mostly the order of types is the order of time
+    if late.any():  # in few handshakes: the order of types is nearly always the order of time
         is_late = np.zeros(count, np.bool_)
         is_late[owner[1:][late]] = True
         places = np.flatnonzero(is_late[owner])

@@ -32,7 +32,7 @@ class SentMessage:
     """A decoded message with its bytes."""
 
     content: DecodedMessage
-    message: bytes = field(repr=False)  # as sent; of a fragmented message the first fragment
+    message: bytes = field(repr=False)  # as sent; if it was fragmented, the first fragment
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class InterfaceClock(msgspec.Struct, frozen=True):
     offset: int = 0  # seconds to add, signed
 
     def exact(self, ticks: int) -> int:
-        """Time since 1970 in ns, without the offset, rounded down; of any size."""
+        """Time since 1970 in ns, without the offset, rounded down; the result may have any size."""
         power = self.resolution & 0x7F
         return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
 

@@ -38,7 +38,7 @@ _END_OF_OPTIONS: Final = bytes(4)
 #: Code and size of an option, by byte order.
 _OPTION_HEADERS: Final = {order: Struct(order + "2H") for order in "<>"}
 _MAX_OPTION_BYTES: Final = 0xFFFF
-#: Of an enhanced packet block without frame and options.
+#: Bytes of an enhanced packet block without frame and options.
 _ENHANCED_PACKET_BYTES: Final = 32
 #: Type, size, interface, time, captured and original length of an enhanced packet block, by byte order.
 _ENHANCED_PACKET_FIELDS: Final = {order: Struct(order + "3I8s2I") for order in "<>"}

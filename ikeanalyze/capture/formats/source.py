@@ -59,7 +59,7 @@ class CaptureSource:
         self.consumed = self.position = offset
 
     def identify(self) -> tuple[int, int]:
-        """Device and inode of the file, which tell it from another one that has its name by now."""
+        """Device and inode of the file: another file may have its name by now."""
         status = os.fstat(self._raw.fileno())
         return status.st_dev, status.st_ino
 

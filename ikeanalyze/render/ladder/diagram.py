@@ -306,7 +306,7 @@ class _Drawing:
         yield self._limit_to_layout(LadderLayout.EVEN, label)
 
     def _draw_leader(self, index: int) -> Iterator[str]:
-        """Ties an arrow to its text where they stand apart."""
+        """A line from an arrow to its text, where the text had to be moved."""
         arrow, text = self.true.arrows[index], self.true.texts[index]
         x = self.x[-1]
         begin = max(self.x[self.ladder.rungs[index].source], self.x[self.ladder.rungs[index].target]) + 7

@@ -83,7 +83,7 @@ class ProgressListener:
 def run_replay(config: ReplayConfig, analysis: Analysis | None, listener: ProgressListener) -> ReplayReport:
     """Run a replay. If the user interrupts it (Ctrl-C), return the results so far.
 
-    `analysis`: of the capture; None: a shape file is used.
+    `analysis`: the analysis of the capture; None: a shape file is used.
 
     Raises:
         CaptureError, CannotReplayError, CredentialsError, TransportError: the replay cannot be done.

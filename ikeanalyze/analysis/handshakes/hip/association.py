@@ -53,7 +53,7 @@ _ANSWERS: Final[Mapping[int, int]] = MappingProxyType(
 )
 _BASE: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.I2, HipPacketType.R2})
 _FROM_RESPONDER: Final = frozenset({HipPacketType.R1, HipPacketType.R2})
-#: What may be all that there is of an attempt.
+#: Packets that an attempt may have before its I2.
 _OPENING: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.NOTIFY})
 _HIT: Final = 16
 #: Of the header (RFC 7401, section 5.1): what stands before the HITs, and these; a zero HIT is an empty string.
