@@ -68,10 +68,10 @@ class LibreswanDaemon:
     def initiate(self) -> CommandResult:
         """Set up an IKE SA and its Child SA."""
         self.initiate_async()
-        progress = pluto_log.HandshakeProgress()
+        progress = pluto_log.PlutoHandshakeProgress()
         deadline = time.monotonic() + self._timeout
         while (now := time.monotonic()) < deadline and not (progress.child or progress.failed):
-            progress = pluto_log.get_handshake_progress(self._read_log())
+            progress = pluto_log.read_handshake_progress(self._read_log())
             if progress.established:
                 deadline = min(deadline, now + _CHILD_SECONDS)
             time.sleep(_POLL_SECONDS)

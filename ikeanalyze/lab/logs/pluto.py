@@ -40,8 +40,8 @@ _PROBLEM: Final = re.compile(r'(?:addconn: .*(?:error|failed|invalid).*|FATAL ER
 
 
 @dataclass(slots=True)
-class HandshakeProgress:
-    """Progress of a handshake."""
+class PlutoHandshakeProgress:
+    """How far a handshake has come, by the log."""
 
     established: bool = False
     child: bool = False  # whether its Child SA was established too
@@ -117,9 +117,9 @@ def find_startup_error(lines: Iterable[str]) -> str | None:
     return next((problem_line[0] for line in lines if (problem_line := _PROBLEM.search(line))), None)
 
 
-def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
+def read_handshake_progress(lines: Iterable[str]) -> PlutoHandshakeProgress:
     """Return the progress of a handshake from the lines since it began."""
-    state = HandshakeProgress()
+    state = PlutoHandshakeProgress()
     begun: float | None = None
     for line in lines:
         if _BEGUN.search(line):
