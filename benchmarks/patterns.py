@@ -37,9 +37,8 @@ class Template:
     udp: bool
     spi_r: bool  # the responder's SPI is known
     data: npt.NDArray[np.uint8]  # a complete record
-    fixed: npt.NDArray[
-        np.int64
-    ]  # offsets of bytes that are not random: first the headers, without a gap up to `headers`
+    #: Offsets of bytes that are not random: first the headers, without a gap up to `headers`.
+    fixed: npt.NDArray[np.int64]
     headers: int
     ip: int  # offset of the IP header
     version: int  # of IP
@@ -82,19 +81,19 @@ def template(
     body = len(front) + len(network) + len(transport) + len(marker)
     headers = body + {"ike": 28, "esp": 8, "keepalive": 1}[traffic]
     return Template(
-        traffic,
-        exchange,
-        last,
-        from_initiator,
-        natt,
-        udp,
-        spi_r,
-        data,
-        fixed,
-        headers,
-        len(front),
-        version,
-        body,
+        traffic=traffic,
+        exchange=exchange,
+        last=last,
+        from_initiator=from_initiator,
+        natt=natt,
+        udp=udp,
+        spi_r=spi_r,
+        data=data,
+        fixed=fixed,
+        headers=headers,
+        ip=len(front),
+        version=version,
+        body=body,
     )
 
 

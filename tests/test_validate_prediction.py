@@ -23,9 +23,9 @@ def point():
 
 def test_link_and_timers_are_those_of_the_manifest(point):
     # scenarios/loss20.toml
-    assert (point.link.loss, point.link.rtt_ms, point.use.fragment_size) == (0.2, 0, 1280)
-    assert point.use.policy.waits[:2] == pytest.approx((0.3, 0.39))
-    assert len(point.use.policy.waits) == 9
+    assert (point.link.loss, point.link.rtt_ms, point.transmission.fragment_size) == (0.2, 0, 1280)
+    assert point.transmission.policy.waits[:2] == pytest.approx((0.3, 0.39))
+    assert len(point.transmission.policy.waits) == 9
     assert (point.failures, {len(values) for values in point.measured.values()}) == (0, {10})
     assert point.name == "20 %, RTT 0 ms, fragments 1280, timer 0.3 s"
 
@@ -48,7 +48,7 @@ def test_warm_ups_do_not_count(tmp_path):
 
 def test_p_values_tell_the_same_distribution_from_another(point):
     recorded = flow("lab/loss20.pcapng")
-    samples = predict_handshake(recorded, point.link, point.use, keep=True, seed=77).samples
+    samples = predict_handshake(recorded, point.link, point.transmission, keep=True, seed=77).samples
     rng = np.random.default_rng(3)
     rows = rng.integers(len(samples["bytes"]), size=200)
     same = replace(point, measured={key: samples[key][rows] for key in point.measured})
@@ -68,7 +68,7 @@ def test_sessions_that_differ_widen_what_is_expected(point):
     assert len(validate.pool(sessions).samples) == 20
     # a campaign as slow as one of the sessions is not unusual, but it is if all sessions are fast
     rng = np.random.default_rng(3)
-    samples = predict_handshake(sessions[1], point.link, point.use, keep=True, seed=77).samples
+    samples = predict_handshake(sessions[1], point.link, point.transmission, keep=True, seed=77).samples
     rows = rng.integers(len(samples["bytes"]), size=200)
     campaign = replace(point, measured={key: samples[key][rows] for key in point.measured})
     assert validate.compare(campaign, sessions, replications=100)["setup_ms"].ks_p > 0.05

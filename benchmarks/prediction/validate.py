@@ -34,7 +34,7 @@ from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 from ikeanalyze.model.prediction.extract import extract_flow
 from ikeanalyze.model.prediction.flow import HandshakeFlow
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
-from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import TransmissionConfig, predict_handshake
 from ikeanalyze.model.retransmission_policy import StrongswanTimers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +77,7 @@ class CampaignPoint:
 
     name: str
     link: LinkModel
-    use: RunConfig
+    transmission: TransmissionConfig
     failures: int
     measured: Mapping[str, Values]  # by key of the quantity, of the handshakes that succeeded. (n,) each
 
@@ -107,11 +107,11 @@ def read_point(path: Path) -> CampaignPoint:
     sums = {name: done[f"initiator_{name}"] + done[f"responder_{name}"] for name in ("bytes", "messages")}
     measured = {name: values.to_numpy().astype(np.float64) for name, values in sums.items()}
     measured["setup_ms"] = done["initiator_setup_ns"].to_numpy() / 1e6
-    link, use = make_prediction_settings(manifest)
-    return CampaignPoint(describe(manifest), link, use, table.height - done.height, measured)
+    link, transmission = make_prediction_settings(manifest)
+    return CampaignPoint(describe(manifest), link, transmission, table.height - done.height, measured)
 
 
-def make_prediction_settings(manifest: LabManifest) -> tuple[LinkModel, RunConfig]:
+def make_prediction_settings(manifest: LabManifest) -> tuple[LinkModel, TransmissionConfig]:
     """Return link and policy of a scenario between two strongSwan daemons."""
     scenario: Mapping[str, Any] = manifest.scenario
     if not str(scenario["initiator.stack"]).startswith("strongswan"):
@@ -135,7 +135,7 @@ def make_prediction_settings(manifest: LabManifest) -> tuple[LinkModel, RunConfi
         base=scenario["ike.retransmit_base"],
         tries=scenario["ike.retransmit_tries"],
     )
-    return link, RunConfig(timers.make_policy(), fragment_size=scenario["ike.fragment_size"])
+    return link, TransmissionConfig(timers.make_policy(), fragment_size=scenario["ike.fragment_size"])
 
 
 def describe(manifest: LabManifest) -> str:
@@ -201,7 +201,7 @@ def compare(
 
 
 def _predict(flow: HandshakeFlow, point: CampaignPoint, runs: int, seed: int) -> Mapping[str, Values]:
-    return predict_handshake(flow, point.link, point.use, runs=runs, seed=seed, keep=True).samples
+    return predict_handshake(flow, point.link, point.transmission, runs=runs, seed=seed, keep=True).samples
 
 
 def _resample(flow: HandshakeFlow, rng: np.random.Generator) -> HandshakeFlow:
@@ -256,7 +256,7 @@ def main() -> None:
     reference = arguments.reference.resolve()
     captures = [path for path in find_captures(arguments.folders) if not path.resolve().is_relative_to(reference)]
     points = [read_point(path) for path in captures]
-    points.sort(key=lambda point: (point.link.rtt_ms, -(point.use.fragment_size or 0), point.link.loss))
+    points.sort(key=lambda point: (point.link.rtt_ms, -(point.transmission.fragment_size or 0), point.link.loss))
     table = "".join(format_table([(point, compare(point, select_sessions(sessions, point.link))) for point in points]))
     print(table, end="")
     if arguments.update:

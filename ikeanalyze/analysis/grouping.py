@@ -101,6 +101,12 @@ def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint
     return values[is_first], number[equal]
 
 
+def number_pairs(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Int64Array:
+    """Numbers that are equal where both values, which are not negative, are equal. (n,)"""
+    high, low = (find_distinct(values.astype(np.uint64, copy=False))[1] for values in (first, second))
+    return find_distinct(high.astype(np.uint64) << np.uint64(32) | low)[1].astype(np.int64)
+
+
 def find_distinct_bodies(
     heap: UInt8Array, begin: Int64Array, end: Int64Array, number: UInt64Array
 ) -> tuple[Int64Array, npt.NDArray[np.uint32]]:

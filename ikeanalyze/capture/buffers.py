@@ -183,7 +183,7 @@ class FileMessages(MessageBytes):
     """Messages of an uncompressed capture file, which are read from it when they are needed."""
 
     def __init__(self, descriptor: int) -> None:
-        """`descriptor`: of the open file; it is duplicated."""
+        """`descriptor`: the descriptor of the open file; it is duplicated."""
         super().__init__(np.empty(0, np.uint8))
         self._descriptor = os.dup(descriptor)
         weakref.finalize(self, os.close, self._descriptor)
@@ -228,7 +228,7 @@ class MessageStore:
         clear: MessageBytes | None = None,
         encrypted: MessageBytes | None = None,
     ) -> None:
-        """`spis`: initiators' SPIs of the IKE SAs whose encrypted messages are stored; None: of all IKE SAs."""
+        """`spis`: initiators' SPIs of the IKE SAs whose encrypted messages are stored; None: those of all IKE SAs."""
         self.clear = MessageBytes() if clear is None else clear
         self.encrypted = MessageBytes() if encrypted is None else encrypted
         self._spis = spis

@@ -122,7 +122,7 @@ class CaptureReader:
             self._buffer[: len(rest)] = rest
             self._base, self._start, self._end = offset, 0, len(rest)
             if self._at_end:
-                self.damage = self._damage_at_end()
+                self.damage = self._find_damage_at_end()
                 return
 
     @property
@@ -197,7 +197,7 @@ class CaptureReader:
         if self._at_end:
             self._buffer[self._end : self._end + PADDING] = _PADDING
 
-    def _damage_at_end(self) -> CaptureDamage | None:
+    def _find_damage_at_end(self) -> CaptureDamage | None:
         place = self._format.describe_truncation(self._buffer, 0, self._end) if self._end else None
         if self.source.damage:
             return CaptureDamage(self._base, f"{self.source.damage}, {place}" if place else self.source.damage)
@@ -209,41 +209,41 @@ class CaptureReader:
         head = bytes(self._buffer[: min(self._end, 64)])
         if pcap.is_pcap(head):
             if len(head) < pcap.FILE_HEADER:
-                raise self._error(f"ends inside the file header, after {len(head)} bytes")
+                raise self._make_error(f"ends inside the file header, after {len(head)} bytes")
             try:
                 capture = pcap.Pcap(head)
             except ValueError as error:
-                raise self._error(str(error)) from None
+                raise self._make_error(str(error)) from None
             self._start = pcap.FILE_HEADER
             return capture
         if pcapng.is_pcapng(head):
             if len(head) < pcapng.FILE_HEADER:
-                raise self._error(f"ends inside the file header, after {len(head)} bytes")
+                raise self._make_error(f"ends inside the file header, after {len(head)} bytes")
             return self._recognise_pcapng(head)
         if not head:
-            raise self._error("the file is empty")
-        raise self._error(f"not a pcap or pcapng file{_describe_other_format(head)}")
+            raise self._make_error("the file is empty")
+        raise self._make_error(f"not a pcap or pcapng file{_describe_other_format(head)}")
 
     def _recognise_pcapng(self, head: bytes) -> pcapng.Pcapng:
         try:
             size = pcapng.get_section_header_size(head)
         except ValueError as error:
-            raise self._error(f"not a valid pcapng file: {error}") from None
+            raise self._make_error(f"not a valid pcapng file: {error}") from None
         if size > self._capacity:
             rest = self._buffer[: self._end]
             self._make_buffer(size)
             self._buffer[: self._end] = rest
         self._fill(size)
         if self._end < size:
-            raise self._error(f"ends inside the file header, after {self._end} of {size} bytes")
+            raise self._make_error(f"ends inside the file header, after {self._end} of {size} bytes")
         capture = pcapng.Pcapng()
         error_text = capture.walk(self._buffer, self._view, 0, size).wrong
         if error_text:
-            raise self._error(f"not a valid pcapng file: {error_text}")
+            raise self._make_error(f"not a valid pcapng file: {error_text}")
         self._start = size
         return capture
 
-    def _error(self, text: str) -> CaptureError:
+    def _make_error(self, text: str) -> CaptureError:
         reason = f" ({self.source.damage})" if self.source.damage else ""
         return CaptureError(f"{self.source.name}: {text}{reason}")
 

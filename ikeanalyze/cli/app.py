@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
 from ikeanalyze.cli.usage.conversion import defer_conversion
-from ikeanalyze.cli.usage.epilog import write_examples
+from ikeanalyze.cli.usage.epilog import ExamplesInHelp
 
 #: The module of each command, and its line in the list of commands.
 COMMANDS: Final = {
@@ -54,17 +54,13 @@ class _LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
-class _LazyGroup(TyperGroup):
+class _LazyGroup(ExamplesInHelp, TyperGroup):
     """The group of all commands. Errors are one line and an exit status."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for name, (module, summary) in COMMANDS.items():
             self.add_command(_LazyCommand(name, module, summary))
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        write_examples(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is called.

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ikeanalyze.cli.exit_status import handle_errors, log_stderr
 from ikeanalyze.cli.usage.conversion import defer_conversion
-from ikeanalyze.cli.usage.epilog import write_examples
+from ikeanalyze.cli.usage.epilog import ExamplesInHelp
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -51,20 +51,12 @@ class MessageOptions(Struct, frozen=True, kw_only=True):
             self.remark(f"{path}: {len(warnings) - len(shown):,} more warnings. --verbose shows all of them")
 
 
-class _Group(TyperGroup):
+class _Group(ExamplesInHelp, TyperGroup):
     """A group of commands."""
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        write_examples(ctx, formatter)
 
-
-class _Command(TyperCommand):
+class _Command(ExamplesInHelp, TyperCommand):
     """A command whose usage line is `options_metavar` alone, and that converts only values that need it."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        write_examples(ctx, formatter)
 
     def get_params(self, ctx: Any) -> Any:
         """Return all parameters, including `--help`."""
@@ -98,7 +90,7 @@ def command(
         app: as `make_app` makes it.
         usage: arguments and options, as in the usage line.
         summary: the line in the list of commands of a group.
-        name: of the command, if the function cannot have it.
+        name: name of the command, if it differs from that of the function.
     """
 
     def register(function: Function) -> Function:

@@ -44,7 +44,7 @@ def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
 
     Args:
         chosen: by --format; None: not given.
-        path: of the output.
+        path: path of the output.
         formats: that the command can write.
 
     Raises:

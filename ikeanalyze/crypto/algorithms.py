@@ -127,7 +127,7 @@ class IkeSuite(Struct, frozen=True):
     integrity: int  # transform ID (type 3); 0 with an AEAD cipher
 
 
-def _encryption() -> dict[int, EncryptionAlgorithm]:
+def _index_encryption() -> dict[int, EncryptionAlgorithm]:
     aes, camellia = CipherPrimitive.AES, CipherPrimitive.CAMELLIA
     sizes = (16, 24, 32)
     rows = [
@@ -154,7 +154,7 @@ def _encryption() -> dict[int, EncryptionAlgorithm]:
 
 
 #: Supported encryption algorithms by transform ID.
-ENCRYPTION: Final[Mapping[int, EncryptionAlgorithm]] = _encryption()
+ENCRYPTION: Final[Mapping[int, EncryptionAlgorithm]] = _index_encryption()
 
 #: Supported integrity algorithms by transform ID, without NONE.
 INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = {

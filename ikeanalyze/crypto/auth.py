@@ -54,7 +54,7 @@ def int_auth(algorithm: PrfAlgorithm, sk_p: bytes, previous: bytes, octets: byte
 
 
 def combined_int_auth(int_auth_i: bytes, int_auth_r: bytes, message_id: int) -> bytes:
-    """Return IntAuth, the end of the signed octets of both sides. `message_id`: of the first IKE_AUTH request."""
+    """Return IntAuth, the end of the signed octets of both sides. `message_id`: that of the first IKE_AUTH request."""
     return int_auth_i + int_auth_r + _MESSAGE_ID.pack(message_id)
 
 

@@ -118,14 +118,14 @@ def check_identity(certificate: bytes, identification: Identification) -> str | 
     if id_type == IdType.ID_DER_ASN1_DN:
         matches = names_equal(data, decoded.subject.public_bytes())
     else:
-        matches = (id_type, data) in _alternative_names(decoded)
+        matches = (id_type, data) in _get_alternative_names(decoded)
     if matches:
         return None
     text = format_identity(id_type, data) or data.hex()
     return f"the certificate does not name {text}"
 
 
-def _alternative_names(certificate: x509.Certificate) -> set[tuple[int, bytes]]:
+def _get_alternative_names(certificate: x509.Certificate) -> set[tuple[int, bytes]]:
     """Subject alternative names as type and data of identification payloads."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

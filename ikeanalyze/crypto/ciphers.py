@@ -44,7 +44,7 @@ def make_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> PlainCipher:
     if algorithm.mode is CipherMode.NULL:
         return _Null()
     size = len(key) - algorithm.salt
-    block = _block_cipher(algorithm.primitive, key[:size])
+    block = _make_block_cipher(algorithm.primitive, key[:size])
     if algorithm.mode is CipherMode.CBC:
         return _Cbc(block)
     return _Ctr(block, key[size:])
@@ -52,7 +52,7 @@ def make_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> PlainCipher:
 
 def make_cbc_cipher(primitive: CipherPrimitive, key: bytes) -> PlainCipher:
     """Return CBC over any block cipher."""
-    return _Cbc(_block_cipher(primitive, key))
+    return _Cbc(_make_block_cipher(primitive, key))
 
 
 def make_aead_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> AeadCipher:
@@ -67,10 +67,10 @@ def make_aead_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> AeadCipher:
         return _LibraryAead(ChaCha20Poly1305(key), salt)
     if algorithm.primitive is CipherPrimitive.AES:
         return _LibraryAead(AESCCM(key, tag_length=algorithm.icv), salt)
-    return BlockCcm(_block_cipher(algorithm.primitive, key), salt, algorithm.icv)
+    return BlockCcm(_make_block_cipher(algorithm.primitive, key), salt, algorithm.icv)
 
 
-def _block_cipher(primitive: CipherPrimitive, key: bytes) -> BlockCipherAlgorithm:
+def _make_block_cipher(primitive: CipherPrimitive, key: bytes) -> BlockCipherAlgorithm:
     if primitive is CipherPrimitive.AES:
         return AES(key)
     if primitive is CipherPrimitive.CAMELLIA:
@@ -189,18 +189,18 @@ class BlockCcm:
         """See `AeadCipher`."""
         nonce = self._salt + iv
         plaintext = self._encrypt_counter(nonce, 1, data[: -self._icv])
-        return plaintext if self._mac(nonce, plaintext, associated) == data[-self._icv :] else None
+        return plaintext if self._compute_mac(nonce, plaintext, associated) == data[-self._icv :] else None
 
     def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
         """See `AeadCipher`."""
         nonce = self._salt + iv
-        return self._encrypt_counter(nonce, 1, data) + self._mac(nonce, data, associated)
+        return self._encrypt_counter(nonce, 1, data) + self._compute_mac(nonce, data, associated)
 
     def _encrypt_counter(self, nonce: bytes, first: int, data: bytes) -> bytes:
         size = 15 - len(nonce)  # L: bytes of the length and of the counter
         return _xor_counter_stream(self._block, bytes([size - 1]) + nonce, size, first, data)
 
-    def _mac(self, nonce: bytes, data: bytes, associated: bytes) -> bytes:
+    def _compute_mac(self, nonce: bytes, data: bytes, associated: bytes) -> bytes:
         """Sections 2.2 and 2.3: CBC-MAC over flags, nonce and lengths, associated data, message; encrypted."""
         size = 15 - len(nonce)
         flags = (64 if associated else 0) | (self._icv - 2) // 2 << 3 | (size - 1)

@@ -78,7 +78,7 @@ class Phase1Decryptor:
         self._cipher = make_cbc_cipher(primitive, key)
         self._hash = HASHES[mac]
         self._hash_size = self._hash.digest_size
-        self._phase1 = [self._iv(public_i + public_r)]
+        self._phase1 = [self._derive_iv(public_i + public_r)]
         self._exchanges: OrderedDict[int, list[bytes]] = OrderedDict()
 
     def decrypt(self, message: bytes) -> DecryptedMessage | None:
@@ -104,10 +104,10 @@ class Phase1Decryptor:
         blocks, ivs = self._phase1, reversed(self._phase1)
         candidates: Iterable[bytes] = ivs
         if not phase1:
-            blocks = self._exchange(header.message_id)
+            blocks = self._get_exchange_blocks(header.message_id)
             suffix = header.message_id.to_bytes(4, "big")
-            candidates = chain(reversed(blocks), (self._iv(block + suffix) for block in ivs))
-        decrypted = self._try(ciphertext, list(candidates), header.exchange_type, header.next_payload)
+            candidates = chain(reversed(blocks), (self._derive_iv(block + suffix) for block in ivs))
+        decrypted = self._try_ivs(ciphertext, list(candidates), header.exchange_type, header.next_payload)
         last = ciphertext[-self._block :]
         if last not in blocks:
             blocks.append(last)
@@ -115,31 +115,33 @@ class Phase1Decryptor:
             del blocks[1 : len(blocks) - _MAX_BLOCKS + 1]
         return decrypted
 
-    def _exchange(self, message_id: int) -> list[bytes]:
+    def _get_exchange_blocks(self, message_id: int) -> list[bytes]:
         blocks = self._exchanges.setdefault(message_id, [])
         self._exchanges.move_to_end(message_id)
         if len(self._exchanges) > _MAX_EXCHANGES:
             self._exchanges.popitem(last=False)
         return blocks
 
-    def _iv(self, data: bytes) -> bytes:
+    def _derive_iv(self, data: bytes) -> bytes:
         digest = hashes.Hash(self._hash)
         digest.update(data)
         return digest.finalize()[: self._block]
 
-    def _try(self, ciphertext: bytes, ivs: Iterable[bytes], exchange_type: int, first: int) -> DecryptedMessage | None:
+    def _try_ivs(
+        self, ciphertext: bytes, ivs: Iterable[bytes], exchange_type: int, first: int
+    ) -> DecryptedMessage | None:
         # The IV affects only the first block, so one decryption serves all IVs.
         block = self._block
         raw = self._cipher.decrypt(bytes(block), ciphertext)
         for iv in ivs:
             head = bytes(a ^ b for a, b in zip(raw[:block], iv, strict=True))
             plaintext = head + raw[block:]
-            end = self._chain_end(plaintext, exchange_type, first)
+            end = self._find_chain_end(plaintext, exchange_type, first)
             if end is not None:
                 return DecryptedMessage(plaintext[:end], first, False)
         return None
 
-    def _chain_end(self, plaintext: bytes, exchange_type: int, first: int) -> int | None:
+    def _find_chain_end(self, plaintext: bytes, exchange_type: int, first: int) -> int | None:
         """Length of the chain of payloads before the padding; None if it is invalid.
 
         Main mode begins with the identification (RFC 2409, section 5), exchanges after phase 1 with a hash.

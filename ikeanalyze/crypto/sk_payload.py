@@ -50,7 +50,7 @@ class UnusableKeyError(ValueError):
 class DecryptedMessage:
     """The content of an SK or SKF payload, or of all fragments of a message."""
 
-    plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of the chain
+    plaintext: bytes = field(repr=False)  # chain of payloads without padding; for an SKF payload, its part of the chain
     first: int  # type of the first payload; 0: no payload, or not the first fragment
     verified: bool  # the ICV is valid; False: the key set has no means to check it
 
@@ -216,10 +216,10 @@ def _select_protection(
     if no_salt:
         raise UnusableKeyError("the key file lacks the salt that an AEAD cipher needs")
     size_ei, size_er, size_ai, size_ar = sizes
-    algorithm = _encryption_algorithm(encryption, size_ei, size_er, suite)
+    algorithm = _select_encryption(encryption, size_ei, size_er, suite)
     icv, mac = algorithm.icv, None
     if not algorithm.aead:
-        icv, mac = _integrity_algorithm(integrity, unchecked_icv, suite)
+        icv, mac = _select_integrity(integrity, unchecked_icv, suite)
     # Some sources have the keys of one direction only; NULL has no encryption keys at all.
     keyless, one_sided = 0 in algorithm.key_sizes, any(sizes)
     initiator = size_ei > 0 or (keyless and (size_ai > 0 or not one_sided))
@@ -474,7 +474,7 @@ def is_garbage(plaintext: bytes, first: int, fragment: tuple[int, int] | None) -
     return sum(errors) > 1
 
 
-def _encryption_algorithm(named: int | None, size_ei: int, size_er: int, suite: IkeSuite | None) -> EncryptionAlgorithm:
+def _select_encryption(named: int | None, size_ei: int, size_er: int, suite: IkeSuite | None) -> EncryptionAlgorithm:
     """The key set's algorithm, or else the negotiated one, if the keys have its length."""
     transform, key_bits = named, None
     if transform is None:
@@ -500,7 +500,7 @@ def _encryption_algorithm(named: int | None, size_ei: int, size_er: int, suite: 
     return algorithm
 
 
-def _integrity_algorithm(
+def _select_integrity(
     named: int | None, unchecked_icv: int | None, suite: IkeSuite | None
 ) -> tuple[int, IntegrityAlgorithm | None]:
     """Bytes of the ICV, and the algorithm that checks it; None: it cannot be checked."""

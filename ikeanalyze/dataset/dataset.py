@@ -35,11 +35,11 @@ def open_dataset(path: str | Path) -> Dataset:
     manifest = load_manifest(folder)
     shards = sorted(manifest.shards.values(), key=lambda shard: shard.captures[0].path)
 
-    tables = {table: _scan(folder, table, shards, manifest.labels) for table in TABLES}
+    tables = {table: _scan_table(folder, table, shards, manifest.labels) for table in TABLES}
     return Dataset(path=folder, complete=manifest.complete, labels=manifest.labels, **tables)
 
 
-def _scan(folder: Path, table: str, shards: list[Shard], labels: Mapping[str, LabelType]) -> pl.LazyFrame:
+def _scan_table(folder: Path, table: str, shards: list[Shard], labels: Mapping[str, LabelType]) -> pl.LazyFrame:
     schema = get_columns(table, labels)
     files = list_table_files(folder, shards, table)
     if not files:

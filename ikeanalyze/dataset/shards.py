@@ -49,7 +49,7 @@ def write_unpublished(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tupl
                 # polars would replace the text of a system error by its own
                 content = io.BytesIO()
                 tables[table].write_parquet(content, compression="zstd", row_group_size=_ROW_GROUP_SIZE)
-                file = stack.enter_context(open(_hidden(dataset, table, token), "xb"))
+                file = stack.enter_context(open(_get_hidden_path(dataset, table, token), "xb"))
                 sizes[table] = file.write(content.getbuffer())
                 file.flush()
                 files.append(file)
@@ -64,7 +64,7 @@ def write_unpublished(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tupl
 def publish_shard(dataset: Path, token: str, name: str) -> None:
     """Rename hidden files to their final names; OSError if they are missing, or the system refuses."""
     for table in TABLES:
-        os.replace(_hidden(dataset, table, token), _file(dataset, table, name))
+        os.replace(_get_hidden_path(dataset, table, token), _get_path(dataset, table, name))
     for table in TABLES:
         fsync_folder(dataset / table)
 
@@ -72,14 +72,14 @@ def publish_shard(dataset: Path, token: str, name: str) -> None:
 def discard_shard(dataset: Path, token: str) -> None:
     """Remove hidden files, where they exist."""
     for table in TABLES:
-        _hidden(dataset, table, token).unlink(missing_ok=True)
+        _get_hidden_path(dataset, table, token).unlink(missing_ok=True)
 
 
 def remove_shards(dataset: Path, names: Collection[str]) -> None:
     """Remove shards that the manifest no longer lists."""
     for table in TABLES:
         for name in names:
-            _file(dataset, table, name).unlink(missing_ok=True)
+            _get_path(dataset, table, name).unlink(missing_ok=True)
 
 
 def remove_orphans(dataset: Path, known: Collection[str]) -> None:
@@ -112,7 +112,7 @@ def list_table_files(dataset: Path, known: Collection[Shard], table: str) -> lis
         if size is not None:
             problem = f"is damaged: it has {size:,} bytes instead of {shard.bytes[table]:,}"
         raise DatasetError(f"{file}: {problem}. Run the batch again")
-    return [_file(dataset, table, shard.name) for shard in known]
+    return [_get_path(dataset, table, shard.name) for shard in known]
 
 
 def _find_damaged(
@@ -126,7 +126,7 @@ def _find_damaged(
         except FileNotFoundError:
             sizes = {}
         for shard in known:
-            file = _file(dataset, table, shard.name)
+            file = _get_path(dataset, table, shard.name)
             size = sizes.get(file.name)
             if size is None or size != shard.bytes.get(table, size):
                 yield shard, file, size
@@ -148,7 +148,7 @@ def read_shard_table(dataset: Path, table: str, name: str) -> pl.DataFrame:
     Raises:
         DatasetError: it cannot be read.
     """
-    file = _file(dataset, table, name)
+    file = _get_path(dataset, table, name)
     try:
         return pl.read_parquet(file, glob=False)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -180,9 +180,9 @@ def rewrite_shard(
     return token, name_shard(changed)
 
 
-def _hidden(dataset: Path, table: str, token: str) -> Path:
+def _get_hidden_path(dataset: Path, table: str, token: str) -> Path:
     return dataset / table / f".{token}.parquet.tmp"
 
 
-def _file(dataset: Path, table: str, name: str) -> Path:
+def _get_path(dataset: Path, table: str, name: str) -> Path:
     return dataset / table / f"{name}.parquet"

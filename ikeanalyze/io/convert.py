@@ -26,7 +26,7 @@ def convert(value: Any, kind: type[_T]) -> _T:
     Raises:
         ConversionError: a value does not fit; the message names its key as `table.key[index]`.
     """
-    for problem in _problems(value, kind, ""):
+    for problem in _find_problems(value, kind, ""):
         raise ConversionError(problem)
     return msgspec.convert(value, kind)
 
@@ -38,20 +38,20 @@ def describe_allowed(kind: Any) -> str:
     return _describe(inspect.type_info(kind))
 
 
-def _problems(value: Any, kind: Any, key: str) -> Iterator[str]:
+def _find_problems(value: Any, kind: Any, key: str) -> Iterator[str]:
     """The errors of a value, in the order of the document, those of an item before those of its table."""
-    inner = _inner_type(value, kind)
+    inner = _get_inner_type(value, kind)
     arguments = get_args(inner)
     if isinstance(value, dict) and get_origin(inner) is dict:
         for name, item in value.items():
-            yield from _problems(item, arguments[1], _joined(key, name))
+            yield from _find_problems(item, arguments[1], _join_key(key, name))
     elif isinstance(value, dict):
-        yield from _problems_of_struct(value, inner, key)
+        yield from _find_struct_problems(value, inner, key)
     elif isinstance(value, list) and get_origin(inner) in (list, tuple):
         # tuple[A, B] has a type for each item; list[A] and tuple[A, ...] have one for all of them
         one_each = get_origin(inner) is tuple and arguments[-1] is not ...
         for index, item in enumerate(value[: len(arguments)] if one_each else value):
-            yield from _problems(item, arguments[index if one_each else 0], f"{key}[{index}]")
+            yield from _find_problems(item, arguments[index if one_each else 0], f"{key}[{index}]")
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -64,7 +64,7 @@ def _problems(value: Any, kind: Any, key: str) -> Iterator[str]:
             yield f"{key} must be {describe_allowed(kind)}"
 
 
-def _problems_of_struct(table: dict[str, Any], kind: Any, key: str) -> Iterator[str]:
+def _find_struct_problems(table: dict[str, Any], kind: Any, key: str) -> Iterator[str]:
     info = inspect.type_info(kind)
     if not isinstance(info, inspect.StructType | inspect.DataclassType):
         return
@@ -73,23 +73,23 @@ def _problems_of_struct(table: dict[str, Any], kind: Any, key: str) -> Iterator[
     tag = info.tag_field if isinstance(info, inspect.StructType) else None
     for name, value in table.items():
         if field := fields.get(name):
-            yield from _problems(value, types[field.name], _joined(key, name))
+            yield from _find_problems(value, types[field.name], _join_key(key, name))
         elif name != tag:
-            hint = suggest_name(name, fields, prefix=_joined(key, ""))
-            yield f"unknown key {_joined(key, name)}; {hint}allowed are {', '.join(fields)}"
+            hint = suggest_name(name, fields, prefix=_join_key(key, ""))
+            yield f"unknown key {_join_key(key, name)}; {hint}allowed are {', '.join(fields)}"
     for name, field in fields.items():
         if field.required and name not in table:
-            yield f"{_joined(key, name)} is missing"
+            yield f"{_join_key(key, name)} is missing"
 
 
-def _inner_type(value: Any, kind: Any) -> Any:
-    """The type without annotations; of a union the member for tables or lists, of tagged Structs that with the tag."""
+def _get_inner_type(value: Any, kind: Any) -> Any:
+    """The type without annotations; a union becomes its member for tables or lists, or the Struct with the tag."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
         return kind
     for member in get_args(kind):
-        inner = _inner_type(value, member)
+        inner = _get_inner_type(value, member)
         if isinstance(value, list) and get_origin(inner) in (list, tuple):
             return inner
         if isinstance(value, dict) and inner is not NoneType:
@@ -101,7 +101,7 @@ def _inner_type(value: Any, kind: Any) -> Any:
     return kind
 
 
-def _joined(key: str, name: str) -> str:
+def _join_key(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 

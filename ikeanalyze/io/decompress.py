@@ -44,7 +44,7 @@ class GzipDecoder:
     piece = 1 << 13
 
     def __init__(self) -> None:
-        self._member = _gzip_member()
+        self._member = _make_gzip_member()
         self.unfinished = False
 
     def decode(self, data: bytes) -> tuple[bytes, DamagedStreamError | None]:
@@ -56,20 +56,20 @@ class GzipDecoder:
             try:
                 out.append(self._member.decompress(data))
             except zlib.error as error:
-                return b"".join([*out, *_until_error(before, data)]), _damaged(error)
+                return b"".join([*out, *_read_until_error(before, data)]), _make_damage_error(error)
             data = self._member.unused_data
             if not self._member.eof:
                 break
-            self._member = _gzip_member()
+            self._member = _make_gzip_member()
             self.unfinished = False
         return b"".join(out), None
 
 
-def _gzip_member() -> "zlib._Decompress":
+def _make_gzip_member() -> "zlib._Decompress":
     return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
 
 
-def _until_error(member: "zlib._Decompress", data: bytes) -> list[bytes]:
+def _read_until_error(member: "zlib._Decompress", data: bytes) -> list[bytes]:
     """The output before the first impossible byte: zlib returns nothing from a call that fails."""
     out: list[bytes] = []
     try:
@@ -107,7 +107,7 @@ class ZstdDecoder:
             try:
                 out.append(self._frame.decompress(data))
             except self._error as error:
-                return b"".join(out), _damaged(error)
+                return b"".join(out), _make_damage_error(error)
             if not self._frame.eof:
                 break
             data = self._frame.unused_data
@@ -115,7 +115,7 @@ class ZstdDecoder:
         return b"".join(out), None
 
 
-def _damaged(error: Exception) -> DamagedStreamError:
+def _make_damage_error(error: Exception) -> DamagedStreamError:
     return DamagedStreamError(str(error).rpartition(": ")[2])
 
 

@@ -63,7 +63,7 @@ def load_toml_text(path: str) -> str:
         OSError: the file cannot be read.
         TomlFileError: the file is too large, or not text in UTF-8.
     """
-    return _text(_read_bytes(path))
+    return _decode_text(_read_bytes(path))
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     Raises:
         TomlFileError: they are too many, or not TOML.
     """
-    text = _text(data)
+    text = _decode_text(data)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -92,7 +92,7 @@ def _read_bytes(path: str) -> bytes:
         return stream.read(MAX_BYTES + 1)
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     if len(data) > MAX_BYTES:
         raise TomlFileError(f"larger than {MAX_BYTES:,} bytes")
     try:

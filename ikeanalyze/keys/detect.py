@@ -168,10 +168,10 @@ def _read_lines(text: TextBlocks, collector: KeyCollector) -> "tuple[CharonLog |
         log = reader.read(text)
     except EndlessTextError as error:
         raise KeyFileError(f"{collector.path}: no key in its first {error}. {_SUPPORTED}") from None
-    return log, _hint(charon=reader.charon, pluto=reader.pluto, readable=readable)
+    return log, _suggest_log_settings(charon=reader.charon, pluto=reader.pluto, readable=readable)
 
 
-def _hint(*, charon: bool, pluto: bool, readable: bool) -> str:
+def _suggest_log_settings(*, charon: bool, pluto: bool, readable: bool) -> str:
     if charon:
         return "This is a log of strongSwan's charon; it has keys if its filelog section sets ike = 4"
     if pluto:

@@ -118,7 +118,7 @@ class KeyRing:
         chain = self._chains.get((spi_i, spi_r))
         if chain is None:
             chain = self._chains[spi_i, spi_r] = SaKeyChain(self, spi_i, spi_r)
-        chain._learn(suite, nonces)
+        chain._note_negotiated(suite, nonces)
         return chain
 
     @property
@@ -169,7 +169,7 @@ class KeyRing:
         """Whether so many trials failed that not every key set was tried on every IKE SA."""
         return self._trials_left <= 0
 
-    def _candidates(self, chain: "SaKeyChain", near: int | None) -> Iterator[int]:
+    def _iterate_candidates(self, chain: "SaKeyChain", near: int | None) -> Iterator[int]:
         """Unassigned key sets that may belong to the IKE SA, likely ones first."""
         listed = [self._index.by_spis.get(spis, []) for spis in ((chain.spi_i, None), (None, chain.spi_r))]
         if chain._nonces is not None:
@@ -199,7 +199,7 @@ class KeyRing:
         self, chain: "SaKeyChain", near: int | None, payload: EncryptedPayload, from_initiator: bool
     ) -> tuple[DecryptedMessage, int] | None:
         """Decrypt with an unassigned key set and assign it; returns the message and the key set's index."""
-        candidates = self._candidates(chain, near)
+        candidates = self._iterate_candidates(chain, near)
         if self._trials_left <= 0:
             candidates = islice(candidates, _MAX_NEAREST)
         for index in candidates:
@@ -289,7 +289,7 @@ class SaKeyChain:
             return None
         message_id = payload.message_id
         starts = self._starts[from_initiator != payload.response]
-        for position in self._positions_to_try(starts, message_id):
+        for position in self._iterate_positions(starts, message_id):
             decryptor = self._entries[position].decryptor
             decrypted = _decrypt(decryptor, payload, from_initiator) if decryptor else None
             if decrypted is not None:
@@ -307,7 +307,7 @@ class SaKeyChain:
                 return self._ring._key_sets[entry.index]
         return None
 
-    def _positions_to_try(self, starts: dict[int, int], message_id: int) -> Iterable[int]:
+    def _iterate_positions(self, starts: dict[int, int], message_id: int) -> Iterable[int]:
         """Positions that may decrypt the exchange: the one in use, those after it, those before it."""
         count = len(self._entries)
         if count < 2:
@@ -352,7 +352,7 @@ class SaKeyChain:
         starts[position] = payload.message_id
         return decrypted, position
 
-    def _learn(self, suite: IkeSuite | None, nonces: bytes | None) -> None:
+    def _note_negotiated(self, suite: IkeSuite | None, nonces: bytes | None) -> None:
         if nonces is not None:
             self._nonces = nonces
         if suite is not None and suite != self._suite:

@@ -36,7 +36,13 @@ class KeySetTable(Sequence[KeySet]):
     def __init__(
         self, algorithms: TableAlgorithms, lines: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]
     ) -> None:
-        """`lines`: of the file. (key sets,) `values`: SPIs, SK_ei, SK_er, SK_ai, SK_ar of each. (key sets, bytes)"""
+        """Make a table of key sets.
+
+        Args:
+            algorithms: the algorithms and sizes of all key sets.
+            lines: the line number of each in the file. (key sets,)
+            values: SPIs, SK_ei, SK_er, SK_ai and SK_ar of each. (key sets, bytes)
+        """
         self.algorithms = algorithms
         self.lines = lines
         self.values = values

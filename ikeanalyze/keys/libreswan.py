@@ -93,9 +93,9 @@ class LibreswanReader:
         if spi_i is None or spi_r is None or len(spi_i) != SPI_BYTES or len(spi_r) != SPI_BYTES:
             self._refuse(number, "the SPIs are not 8 bytes each in hexadecimal")
         elif version == "1":
-            self._ikev1(number, role, spi_i, values[4], values[5])
+            self._add_ikev1_key(number, role, spi_i, values[4], values[5])
         elif (direction := self._parse_direction(number, *values[2:])) is not None:
-            self._pair(spi_i, spi_r, role, direction)
+            self._pair_directions(spi_i, spi_r, role, direction)
         return True
 
     def finish(self) -> None:
@@ -128,7 +128,7 @@ class LibreswanReader:
         self._refuse(number, problem)
         return None
 
-    def _ikev1(self, number: int, role: str, cookie_i: bytes, encryption_name: str, text: str) -> None:
+    def _add_ikev1_key(self, number: int, role: str, cookie_i: bytes, encryption_name: str, text: str) -> None:
         """SKEYID_e, whose beginning is the key if it is long enough (RFC 2409, appendix B)."""
         if role == "R":
             return  # IKEv1 has one key for both directions, in the other line
@@ -141,7 +141,7 @@ class LibreswanReader:
         else:
             self._collector.phase1.append(Phase1Key(self._collector.make_origin(number), cookie_i, skeyid_e[:size]))
 
-    def _pair(self, spi_i: bytes, spi_r: bytes, role: str, direction: _KeyLine) -> None:
+    def _pair_directions(self, spi_i: bytes, spi_r: bytes, role: str, direction: _KeyLine) -> None:
         pending = self._pending.setdefault((spi_i, spi_r), {})
         known = pending.get(role)
         if known is not None and (known.sk_e, known.sk_a) == (direction.sk_e, direction.sk_a):

@@ -87,12 +87,12 @@ class TextBlocks:
         """The text, cut after the last newline of each block."""
         rest, first, ended = b"", True, False
         while not ended:
-            data, ended, damage = self._gather()
+            data, ended, damage = self._read_block()
             self._size += len(data)
             end = data.rfind(b"\n") + 1
             if end:
                 block, rest = b"".join((rest, memoryview(data)[:end])), data[end:]
-                yield _clean(block, first=first)
+                yield _remove_nul_bytes(block, first=first)
                 first = False
             else:
                 rest = (rest + data)[: MAX_LINE_BYTES + len(_UTF8_BOM)]
@@ -101,9 +101,9 @@ class TextBlocks:
                 self._warn_of_damage(damage)
                 return
         if rest:
-            yield _clean(rest, first=first)
+            yield _remove_nul_bytes(rest, first=first)
 
-    def _gather(self) -> tuple[bytes, bool, Exception | None]:
+    def _read_block(self) -> tuple[bytes, bool, Exception | None]:
         """A block of the stream, whether it is the last one, and the damage after it."""
         pieces: list[bytes] = []
         size = 0
@@ -149,7 +149,7 @@ class TextBlocks:
         self._collector.warn(self._lines or None, f"the compressed data {problem} after this line")
 
 
-def _clean(block: bytes, *, first: bool) -> bytes:
+def _remove_nul_bytes(block: bytes, *, first: bool) -> bytes:
     """Remove NUL bytes, and the byte order mark of the first block."""
     if first:
         block = block.removeprefix(_UTF8_BOM)

@@ -47,7 +47,7 @@ class IntegrityName(Struct, frozen=True):
     unchecked_icv: int | None = None  # bytes of an ICV that is not checked
 
 
-def _encryption() -> dict[str, EncryptionName]:
+def _list_encryption_names() -> dict[str, EncryptionName]:
     names = {
         "NULL [RFC2410]": EncryptionName(Encryption.NULL, 0, False),
         "3DES [RFC2451]": EncryptionName(Encryption.TRIPLE_DES, 24, False),
@@ -63,7 +63,7 @@ def _encryption() -> dict[str, EncryptionName]:
     return names
 
 
-def _integrity() -> dict[str, IntegrityName]:
+def _list_integrity_names() -> dict[str, IntegrityName]:
     names = {
         "NONE [RFC4306]": IntegrityName(Integrity.NONE, 0),
         "HMAC_MD5_96 [RFC2403]": IntegrityName(Integrity.HMAC_MD5_96, 16),
@@ -81,10 +81,10 @@ def _integrity() -> dict[str, IntegrityName]:
 
 
 #: Encryption algorithms of ikev2_decryption_table.
-IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = _encryption()
+IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = _list_encryption_names()
 
 #: Integrity algorithms of ikev2_decryption_table.
-IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = _integrity()
+IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = _list_integrity_names()
 
 #: Names that strongSwan 5.9.8 writes and Wireshark does not accept.
 IKE_ENCRYPTION_MISNAMED: Final[Mapping[str, str]] = {"TripleDes-CBC": "3DES [RFC2451]"}
@@ -166,7 +166,7 @@ class TableReader:
     def feed_plain_rows(self, data: bytes, position: int, number: int) -> tuple[int, int]:
         """Read the valid rows of ikev2_decryption_table, as Wireshark writes them, that follow a position.
 
-        `number`: of the line there. Returns the position after them, and the number of rows.
+        `number`: the number of the line there. Returns the position after them, and the number of rows.
         """
         count = next_try = 0
         while row := _PLAIN_ROW.match(data, position):
@@ -189,7 +189,7 @@ class TableReader:
     def _read_equal_rows(self, data: bytes, row: re.Match[bytes], number: int) -> "KeySetTable | None":
         """Read a row and those after it that differ from it in digits only; None if they are few, or it is invalid.
 
-        `number`: of the line of the row.
+        `number`: the line number of the row.
         """
         # numpy, which this module loads, takes as long to load as thousands of rows to read
         fewest = 1 if self._collector.earlier else _MIN_TABLE_ROWS

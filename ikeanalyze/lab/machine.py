@@ -45,7 +45,7 @@ def list_missing_trees() -> list[debian_tree.DebianTree]:
     return list(dict.fromkeys(tree for stack in list_stacks() for tree in stack.list_missing_trees()))
 
 
-def _in_namespace(*commands: Sequence[str]) -> bool:
+def _try_in_namespace(*commands: Sequence[str]) -> bool:
     """Whether the commands succeed in a temporary network namespace."""
     script = " && ".join(" ".join(command) for command in commands)
     command = ["unshare", "--net", "sh", "-c", script]
@@ -72,14 +72,14 @@ _DUMMY: Final = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", 
 @cache
 def has_netem() -> bool:
     """Whether the kernel has netem, to delay and lose frames."""
-    return _in_namespace(_DUMMY, ("tc", "qdisc", "add", "dev", "probe0", "root", "netem", "delay", "1ms"))
+    return _try_in_namespace(_DUMMY, ("tc", "qdisc", "add", "dev", "probe0", "root", "netem", "delay", "1ms"))
 
 
 @cache
 def has_kernel_esp() -> bool:
     """Whether the kernel has ESP; otherwise strongSwan's kernel-libipsec is used, with all packets in UDP."""
     state = "ip xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 1 mode tunnel aead 'rfc4106(gcm(aes))'"
-    return _in_namespace((state, "0x" + "11" * 20, "128"))
+    return _try_in_namespace((state, "0x" + "11" * 20, "128"))
 
 
 @cache
@@ -87,15 +87,15 @@ def has_ingress_drop() -> bool:
     """Whether nftables can drop frames after a capture: hook `ingress`, and numbers of frames."""
     chain = "'add chain netdev t c { type filter hook ingress device probe0 priority 0; }'"
     rule = "'add rule netdev t c numgen inc mod 100 { 3, 5-7 } drop'"
-    return _in_namespace(_DUMMY, ("nft", "add", "table", "netdev", "t"), ("nft", chain), ("nft", rule))
+    return _try_in_namespace(_DUMMY, ("nft", "add", "table", "netdev", "t"), ("nft", chain), ("nft", rule))
 
 
 def check_requirements() -> Iterator[RequirementFinding]:
     """Check all requirements, one after another."""
     root = os.geteuid() == 0
     yield make_finding("root", root, "no", needed=True, remedy="run it with sudo")
-    yield make_finding("network namespaces", _in_namespace(_DUMMY), "not allowed here", needed=True)
-    yield from _stacks()
+    yield make_finding("network namespaces", _try_in_namespace(_DUMMY), "not allowed here", needed=True)
+    yield from _check_stacks()
     for program, package, needed in _PROGRAMS:
         path = shutil.which(program)
         yield make_finding(program, path, "not there", needed=needed, remedy=f"apt install {package}")
@@ -113,7 +113,7 @@ def check_requirements() -> Iterator[RequirementFinding]:
         yield make_finding(module, installed, "not installed", needed=True, remedy=remedy)
 
 
-def _stacks() -> Iterator[RequirementFinding]:
+def _check_stacks() -> Iterator[RequirementFinding]:
     root = os.geteuid() == 0  # chroot needs root
     for name in list_stack_names():
         try:

@@ -143,7 +143,7 @@ class RecordingFiles:
         captures = map(self.get_capture, CAPTURE_SUFFIXES)
         for path in (*captures, self.keys, self.manifest, *map(self.get_log, _HOSTS)):
             path.unlink(missing_ok=True)
-            _temporary(path).unlink(missing_ok=True)
+            _get_temporary_path(path).unlink(missing_ok=True)
 
 
 @dataclass(slots=True)
@@ -214,21 +214,12 @@ class RecordingWriter:
             for role, size in log_sizes.items():
                 os.truncate(self.files.get_log(role), size)
             for path in (*map(self.files.get_capture, CAPTURE_SUFFIXES), self.files.manifest):
-                _temporary(path).unlink(missing_ok=True)
+                _get_temporary_path(path).unlink(missing_ok=True)
 
     def _describe(self, error: OSError) -> str:
         path = str(error.filename2 or error.filename or self.files.out).removesuffix(_TEMPORARY)
         kept = f"; results until the latest checkpoint: {self.files.manifest}" if self.has_checkpoint else ""
         return f"{path}: {error.strerror}{kept}"
-
-
-def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> Path:
-    """Write the results to `out`, replacing an earlier run of the case; return the path of the manifest.
-
-    Raises:
-        LabError: a file cannot be written; then no file of this case remains.
-    """
-    return RecordingWriter(case, RecordingFiles(out, case.name)).finish(recorded)
 
 
 def complete_checkpoint(case: ScenarioCase, files: RecordingFiles) -> None:
@@ -349,10 +340,10 @@ def _add_log_contents(
 def _store_capture(source: Path, target: Path, cut: RecordingCut | None) -> None:
     """Replace a capture at once, because the manifest that exists describes the previous one."""
     if cut:
-        cut_capture(source, _temporary(target), cut.at_s)
+        cut_capture(source, _get_temporary_path(target), cut.at_s)
     else:
-        shutil.copyfile(source, _temporary(target))
-    _temporary(target).replace(target)
+        shutil.copyfile(source, _get_temporary_path(target))
+    _get_temporary_path(target).replace(target)
 
 
 def _read_log_keys(case: ScenarioCase, files: RecordingFiles) -> str | None:
@@ -418,11 +409,11 @@ def _get_size(path: Path) -> int:
         return 0
 
 
-def _temporary(path: Path) -> Path:
+def _get_temporary_path(path: Path) -> Path:
     """Return the path of a file that will replace another one."""
     return path.with_name(path.name + _TEMPORARY)
 
 
 def _replace_text(path: Path, document: Mapping[str, Any]) -> None:
-    _temporary(path).write_text(json.dumps(document, indent=1) + "\n")
-    _temporary(path).replace(path)
+    _get_temporary_path(path).write_text(json.dumps(document, indent=1) + "\n")
+    _get_temporary_path(path).replace(path)

@@ -96,7 +96,9 @@ class LabRecordings:
         return all(recording.alive for recording in self.recordings)
 
     def stop(self, max_delay_s: float = 0.0) -> dict[str, Path]:
-        """Stop the captures when they have all packets; return their paths by host. `max_delay_s`: of a frame.
+        """Stop the captures when they have all packets; return their paths by host.
+
+        `max_delay_s`: the longest delay of a frame.
 
         Raises:
             LabError: a capture ended before, so that packets are missing.

@@ -208,7 +208,7 @@ class _CaseHosts:
 
     def describe(self, server: DaemonStack | None) -> dict[str, Any]:
         """Return the machine or machines for the manifest."""
-        described = _machine(self.stacks, server)
+        described = _describe_machine(self.stacks, server)
         if self.machines is None:
             return described
         # this machine only directs the others
@@ -249,11 +249,11 @@ class _RunningCase:
                 losses.start(-number if warm_up else number)
             if self.network:
                 for _ in range(self.case.settings.abandoned):
-                    _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
+                    _abandon_handshake(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             if self.case.settings.initiators > 1:
                 yield self._run_concurrent_handshakes(number, warm_up=warm_up)
             else:
-                yield [self._handshake(number, warm_up=warm_up)]
+                yield [self._run_handshake(number, warm_up=warm_up)]
 
     def _fetch_logs(self) -> None:
         for peer in self.peers.values():
@@ -299,7 +299,7 @@ class _RunningCase:
     def _wait_until_idle(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
 
-    def _handshake(self, number: int, *, warm_up: bool) -> RecordedLabHandshake:
+    def _run_handshake(self, number: int, *, warm_up: bool) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
         kept = {sa.name for sa in initiator.list_ike_sas()} if self.case.settings.keep else set()
         before = {role: daemon.get_usage() for role, daemon in self.daemons.items() if daemon.does_the_work}
@@ -308,7 +308,7 @@ class _RunningCase:
         ms = attempt.ms if attempt.ms and attempts == 1 else (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
-        costs = {role: _cost(usage, self.daemons[role].get_usage()) for role, usage in before.items()}
+        costs = {role: _compute_cost(usage, self.daemons[role].get_usage()) for role, usage in before.items()}
         youngest = _find_youngest(initiator, kept)
         established = attempt.done or youngest.established
         actions_done = []
@@ -346,7 +346,7 @@ class _RunningCase:
         waited_ms = (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)
         self._check_alive(number)
-        costs = {role: _cost(before[role], daemon.get_usage(), count) for role, daemon in self.daemons.items()}
+        costs = {role: _compute_cost(before[role], daemon.get_usage(), count) for role, daemon in self.daemons.items()}
         spis = {(success.spi_i, success.spi_r) for success in successes}
         childless = [
             sa
@@ -398,7 +398,7 @@ class _RunningCase:
 def _build_namespaces(sandbox: NetnsSandbox, case: ScenarioCase, stacks: Mapping[str, DaemonStack]) -> _CaseHosts:
     """Create namespaces and emulated links."""
     network = topology.build_network(sandbox, case)
-    emulators, seeds, losses = _links(sandbox, case, network)
+    emulators, seeds, losses = _start_links(sandbox, case, network)
     links = {
         "initiator": [topology.LINK],
         "responder": [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK],
@@ -512,7 +512,7 @@ def _find_aaa_server(case: ScenarioCase) -> DaemonStack:
     return server
 
 
-def _links(
+def _start_links(
     sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork
 ) -> tuple[dict[str, emulation.Emulator], dict[str, int], list[ReceiverLosses]]:
     """Connect the links; return their emulators, the seeds of their losses, and the losses at their receivers."""
@@ -552,7 +552,7 @@ def _drop_init_responses(host: Netns) -> Iterator[None]:
         host.run("nft", "delete", "table", "inet", "abandon")
 
 
-def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: float) -> None:
+def _abandon_handshake(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: float) -> None:
     """Leave the responder with a half-open IKE SA, which the initiator forgets."""
     before = len(peers["responder"].list_ike_sas())
     # one way, or three with a COOKIE
@@ -564,7 +564,7 @@ def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: floa
         peers["initiator"].terminate_all()
 
 
-def _cost(before: ResourceUsage, after: ResourceUsage, handshakes: int = 1) -> ResourceCost:
+def _compute_cost(before: ResourceUsage, after: ResourceUsage, handshakes: int = 1) -> ResourceCost:
     """Return what one of some handshakes took."""
     run_ms = None
     if before.run_ns is not None and after.run_ns is not None:
@@ -574,7 +574,7 @@ def _cost(before: ResourceUsage, after: ResourceUsage, handshakes: int = 1) -> R
     return ResourceCost(round(user_ms, 3), round(system_ms, 3), run_ms, before.rss_bytes, after.rss_bytes)
 
 
-def _machine(stacks: Mapping[str, DaemonStack], server: DaemonStack | None) -> dict[str, Any]:
+def _describe_machine(stacks: Mapping[str, DaemonStack], server: DaemonStack | None) -> dict[str, Any]:
     own_version = "unknown"
     with suppress(PackageNotFoundError):
         own_version = version("ikeanalyze")

@@ -349,7 +349,7 @@ class ScenarioCase:
     def key_bits(self, side: str) -> int:
         """Return the key size of a side with a certificate, by default the smallest."""
         settings = self.side(side)
-        return settings.key_bits or _key_sizes(settings.auth)[0]
+        return settings.key_bits or _get_key_sizes(settings.auth)[0]
 
 
 def load_cases(path: Path, overrides: Mapping[str, Any] = MappingProxyType({})) -> list[ScenarioCase]:
@@ -381,7 +381,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     parsed: Any = value
     with suppress(TomlFileError):
         parsed = parse_toml(f"value = {value}".encode())["value"]
-    _values(text, key, parsed)
+    _convert_values(text, key, parsed)
     return key, parsed
 
 
@@ -408,7 +408,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
     dimensions: list[list[Mapping[str, Value]]] = []
     for key, value in _flatten_tables(tables):
         _check_key(where, key, given)
-        dimensions.append([{key: each} for each in _values(where, key, value)])
+        dimensions.append([{key: each} for each in _convert_values(where, key, value)])
     if pairs is not None:
         dimensions.append(_read_pairs(where, pairs, given))
     count = math.prod(map(len, dimensions))
@@ -418,11 +418,11 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
     expanded = []
     for product in itertools.product(*dimensions):
         chosen = {key: value for choice in product for key, value in choice.items()}
-        label = "_".join(_label(key, chosen[key]) for key in varied)
-        case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
+        label = "_".join(_make_label(key, chosen[key]) for key in varied)
+        case = ScenarioCase(f"{name}_{label}" if label else name, _make_settings(chosen))
         checks = (
-            *(_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts),
-            *(_keep_conflicts, _load_conflicts, _ssh_conflicts),
+            *(_find_conflicts, _find_version_conflicts, _find_link_conflicts, _find_traffic_conflicts),
+            *(_find_keep_conflicts, _find_load_conflicts, _find_ssh_conflicts),
         )
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
@@ -457,14 +457,14 @@ def _read_pairs(where: str, pairs: Any, given: set[str]) -> list[Mapping[str, Va
         choice = {}
         for key, value in _flatten_tables(table):
             _check_key(where, key, own)
-            values = _values(where, key, value)
+            values = _convert_values(where, key, value)
             if len(values) > 1 or (isinstance(value, list) and key != "then"):
                 raise LabScenarioError(f"{where}: {_PAIRS}: {key} is a list; a table of {_PAIRS} has single values")
             choice[key] = values[0]
         if choices and set(choice) != set(choices[0]):
             raise LabScenarioError(f"{where}: {_PAIRS}: all tables must have the same keys, {', '.join(choices[0])}")
         if choice in choices:
-            raise LabScenarioError(f"{where}: {_PAIRS} has {_quoted(choice)} twice")
+            raise LabScenarioError(f"{where}: {_PAIRS} has {_quote(choice)} twice")
         choices.append({key: choice[key] for key in choices[0]} if choices else choice)
     return choices
 
@@ -477,7 +477,7 @@ def _flatten_tables(table: Mapping[str, Any], prefix: str = "") -> Iterator[tupl
             yield f"{prefix}{key}", value
 
 
-def _settings(values: Mapping[str, Value]) -> ScenarioSettings:
+def _make_settings(values: Mapping[str, Value]) -> ScenarioSettings:
     """Convert checked values by dotted key to settings."""
     tables: dict[str, Any] = {}
     for key, value in values.items():
@@ -486,7 +486,7 @@ def _settings(values: Mapping[str, Value]) -> ScenarioSettings:
     return msgspec.convert(tables, ScenarioSettings)
 
 
-def _values(where: str, key: str, value: Any) -> list[Value]:
+def _convert_values(where: str, key: str, value: Any) -> list[Value]:
     """Return the values of a key, several if it is a dimension."""
     # a single value of `then` is a list; a list of lists is a dimension
     is_matrix = isinstance(value, list) and (key != "then" or any(isinstance(part, list) for part in value))
@@ -498,7 +498,7 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
         try:
             converted = msgspec.convert(part, KEYS[key].kind)
         except msgspec.ValidationError:
-            problem = f"{key} = {_quoted(part)} is not allowed; allowed is {KEYS[key].allowed}"
+            problem = f"{key} = {_quote(part)} is not allowed; allowed is {KEYS[key].allowed}"
             raise LabScenarioError(f"{where}: {problem}") from None
         if converted in values:
             raise LabScenarioError(f"{where}: {key} has {part!r} twice")
@@ -506,7 +506,7 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
     return values
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     """Return the shortened repr of a value."""
     try:
         text = repr(value)
@@ -515,7 +515,7 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= _MAX_LABEL else f"{text[:_MAX_LABEL]}..."
 
 
-def _label(key: str, value: Value) -> str:
+def _make_label(key: str, value: Value) -> str:
     """Return the part of a case's name for a value, in characters that are safe in file names."""
     text = "-".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else value
     side, _, last = key.rpartition(".")
@@ -523,11 +523,11 @@ def _label(key: str, value: Value) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{text}".replace("_", "-"))[:_MAX_LABEL]
 
 
-def _key_sizes(auth: str) -> tuple[int, ...]:
+def _get_key_sizes(auth: str) -> tuple[int, ...]:
     return KEY_SIZES["ecdsa" if auth == "ecdsa" else "rsa"]
 
 
-def _conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return values that conflict with each other."""
     settings = case.settings
     if settings.link.nat and settings.ip_version == 6:
@@ -536,7 +536,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
         yield "link.mtu: IPv6 needs 1280 or more"
     for role in ROLES:
         side = case.side(role)
-        sizes = _key_sizes(side.auth)
+        sizes = _get_key_sizes(side.auth)
         for key, bits in (("key_bits", side.key_bits), ("authority_bits", side.authority_bits)):
             if bits and bits not in sizes:
                 allowed = ", ".join(map(str, sizes))
@@ -551,7 +551,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
         yield f"initiator.wrong_secret needs a secret, and {auth} has none"
 
 
-def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_keep_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return settings that need a single IKE SA at a time."""
     settings = case.settings
     if settings.keep:
@@ -564,7 +564,7 @@ def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
                 yield f"keep needs {role}.stack = strongswan"
 
 
-def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_load_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return settings that are for one handshake at a time."""
     settings = case.settings
     if settings.initiators == 1:
@@ -582,7 +582,7 @@ def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
             yield f"initiators needs {role}.stack = strongswan"
 
 
-def _ssh_conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_ssh_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return settings that real machines and links do not have."""
     settings = case.settings
     given = [role for role in ROLES if case.side(role).host]
@@ -615,7 +615,7 @@ def _ssh_conflicts(case: ScenarioCase) -> Iterator[str]:
             yield f"then: {step} is not possible with initiator.host"
 
 
-def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_version_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return settings that the IKE version does not have."""
     settings, ike = case.settings, case.settings.ike
     if ike.version == 2:
@@ -639,7 +639,7 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
         yield "then: rekey-ike needs ike.version = 2; IKEv1 has reauthenticate"
 
 
-def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_link_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return bursts that the losses of a link cannot have."""
     for name in ("link", "aaa_link"):
         conditions = case.link(name)
@@ -653,7 +653,7 @@ def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
                 yield f"{name}.{key}: {error}"
 
 
-def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
+def _find_traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return invalid traffic, and what a trap policy does not support."""
     settings = case.settings
     for step in settings.then:

@@ -101,8 +101,8 @@ class LiveEngine:
         """Prepare an engine without packets.
 
         Args:
-            name: of the capture in the results.
-            interfaces: of the reader of the packets.
+            name: the name of the capture in the results.
+            interfaces: the interfaces that the reader of the packets has found.
             on_ended: called with handshakes that ended at the same time, in order of their first messages. Their ids
                 count the handshakes of this engine.
             options: ports, vantage and round-trip time, as for a report.

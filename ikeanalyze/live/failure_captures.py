@@ -25,7 +25,7 @@ _FAILURES: Final = ("failed", "unanswered", "half-open")
 
 
 class FailureCaptures:
-    """A pcapng file for each handshake that failed. Of more than `most` files, the oldest are removed."""
+    """A pcapng file for each handshake that failed. If there are more than `most` files, the oldest are removed."""
 
     def __init__(self, directory: Path, most: int) -> None:
         """Create the directory.

@@ -29,7 +29,7 @@ class PacketRing:
     """The last packets of a capture, and those of IKE SAs that have not ended."""
 
     def __init__(self, recent_bytes: int = _RECENT_BYTES) -> None:
-        """`recent_bytes`: of the last packets that are kept."""
+        """`recent_bytes`: how many bytes of the last packets are kept."""
         self._most = recent_bytes
         self._bytes = 0
         self._recent: deque[tuple[int, RecordBatch]] = deque()  # number of the first packet, packets

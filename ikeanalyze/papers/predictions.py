@@ -20,7 +20,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.model.prediction.extract import FlowError, extract_flow
 from ikeanalyze.model.prediction.flow import HandshakeFlow
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, validate_link
-from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import TransmissionConfig, predict_handshake
 from ikeanalyze.model.retransmission_policy import parse_policy
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import CasePrediction
@@ -99,7 +99,9 @@ def compute_prediction(
         link = validate_link(LinkModel(rtt_ms, loss, rate_up=rate, rate_down=rate))
     except LinkError as error:
         raise LookupError(str(error)) from None
-    prediction = predict_handshake(_read_flow(data / "captures" / capture), link, RunConfig(parse_policy("strongswan")))
+    prediction = predict_handshake(
+        _read_flow(data / "captures" / capture), link, TransmissionConfig(parse_policy("strongswan"))
+    )
     distribution = getattr(prediction, metric)
     if distribution is None:
         raise LookupError("no simulated handshake succeeds")

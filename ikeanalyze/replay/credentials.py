@@ -178,24 +178,26 @@ class _CredentialsLoader:
     def load(self) -> LoadedCredentials:
         """Load the credentials. Raises `CredentialsError`."""
         local, remote, eap = self._tables.local, self._tables.remote, self._tables.eap
-        certificates = self._certificates(local.certificate, "local.certificate") if local.certificate else ()
-        key = self._key(local.key, local.key_password) if local.key else None
+        certificates = self._load_certificates(local.certificate, "local.certificate") if local.certificate else ()
+        key = self._load_key(local.key, local.key_password) if local.key else None
         if key is not None and not certificates:
-            raise self._error("local.key", "needs local.certificate")
+            raise self._make_error("local.key", "needs local.certificate")
         if certificates and key is None:
-            raise self._error("local.certificate", "needs local.key")
+            raise self._make_error("local.certificate", "needs local.key")
         if key is not None and key.public_key() != certificates[0].public_key():
-            raise self._error("local.key", "does not match the first certificate of local.certificate")
+            raise self._make_error("local.key", "does not match the first certificate of local.certificate")
         authorities = tuple(
-            certificate for name in remote.authorities for certificate in self._certificates(name, "remote.authorities")
+            certificate
+            for name in remote.authorities
+            for certificate in self._load_certificates(name, "remote.authorities")
         )
         if len(authorities) > _MAX_AUTHORITIES:
-            raise self._error("remote.authorities", f"has more than {_MAX_AUTHORITIES:,} certificates")
-        eap_identity, milenage = self._eap(eap)
+            raise self._make_error("remote.authorities", f"has more than {_MAX_AUTHORITIES:,} certificates")
+        eap_identity, milenage = self._load_eap(eap)
         credentials = Credentials(
-            local_identity=self._identity(local.identity, "local.identity"),
-            remote_identity=self._identity(remote.identity, "remote.identity"),
-            psk=self._psk(local.psk),
+            local_identity=self._parse_identity(local.identity, "local.identity"),
+            remote_identity=self._parse_identity(remote.identity, "remote.identity"),
+            psk=self._parse_psk(local.psk),
             key=key,
             certificates=certificates,
             authorities=authorities,
@@ -205,7 +207,7 @@ class _CredentialsLoader:
         )
         return LoadedCredentials(credentials, tuple(self._warnings))
 
-    def _error(self, key: str, problem: str) -> CredentialsError:
+    def _make_error(self, key: str, problem: str) -> CredentialsError:
         return CredentialsError(f"{self._path}: {key} {problem}")
 
     def _read(self, path: Path, key: str, *, secret: bool = False) -> bytes:
@@ -224,7 +226,7 @@ class _CredentialsLoader:
             self._warnings.append(f"{path}: has secrets, but other users can read it: chmod 600 {path}")
         return data
 
-    def _eap(self, eap: _Eap) -> tuple[str | None, Milenage | None]:
+    def _load_eap(self, eap: _Eap) -> tuple[str | None, Milenage | None]:
         """Return the identity for EAP, and the functions of the subscriber for EAP-AKA."""
         if eap.ki is None:
             if eap.imsi or eap.opc or eap.op:
@@ -240,20 +242,20 @@ class _CredentialsLoader:
         opc = derive_opc(ki, bytes.fromhex(eap.op)) if eap.op else bytes.fromhex(eap.opc or "")
         return eap.identity or f"{_PERMANENT_IDENTITY}{eap.imsi}", Milenage(ki, opc)
 
-    def _identity(self, text: str | None, key: str) -> Identification | None:
+    def _parse_identity(self, text: str | None, key: str) -> Identification | None:
         try:
             return None if text is None else parse_identity(text)
         except ValueError:
             problem = "is not a distinguished name such as C=CH, O=Lab, CN=gw, although it has a ="
-            raise self._error(key, problem) from None
+            raise self._make_error(key, problem) from None
 
-    def _psk(self, text: str | None) -> bytes | None:
+    def _parse_psk(self, text: str | None) -> bytes | None:
         try:
             return None if text is None else parse_pre_shared_keys(text.encode())[0]
         except ValueError as problem:
-            raise self._error("local.psk", f"cannot be used: {problem}") from None
+            raise self._make_error("local.psk", f"cannot be used: {problem}") from None
 
-    def _certificates(self, name: str, key: str) -> tuple[x509.Certificate, ...]:
+    def _load_certificates(self, name: str, key: str) -> tuple[x509.Certificate, ...]:
         path = self._path.parent / name
         data = self._read(path, key)
         try:
@@ -261,9 +263,9 @@ class _CredentialsLoader:
                 warnings.simplefilter("ignore")
                 return tuple(x509.load_pem_x509_certificates(data))
         except ValueError:
-            raise self._error(key, f"names {path}, which has no PEM certificate") from None
+            raise self._make_error(key, f"names {path}, which has no PEM certificate") from None
 
-    def _key(self, name: str, password: str | None) -> SigningKey:
+    def _load_key(self, name: str, password: str | None) -> SigningKey:
         path = self._path.parent / name
         data = self._read(path, "local.key", secret=True)
         try:
@@ -271,10 +273,10 @@ class _CredentialsLoader:
         except TypeError:
             encrypted = "is encrypted: local.key_password is missing"
             problem = encrypted if password is None else "is not encrypted, but local.key_password is set"
-            raise self._error("local.key", f"names {path}, which {problem}") from None
+            raise self._make_error("local.key", f"names {path}, which {problem}") from None
         except (ValueError, UnsupportedAlgorithm):
             problem = "has no PEM private key" if password is None else "cannot be decrypted with local.key_password"
-            raise self._error("local.key", f"names {path}, which {problem}") from None
+            raise self._make_error("local.key", f"names {path}, which {problem}") from None
         if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey):
-            raise self._error("local.key", f"names {path}, whose key is neither RSA, ECDSA, Ed25519 nor Ed448")
+            raise self._make_error("local.key", f"names {path}, whose key is neither RSA, ECDSA, Ed25519 nor Ed448")
         return key

@@ -5,7 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
-from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
+from ikeanalyze.analysis.handshakes.rekey_exchanges import read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
@@ -27,7 +27,7 @@ class SuiteLookup:
         self._rekeyed = {
             (sa.spi_i, sa.spi_r): get_suite(sa.chosen)
             for messages in groups.values()
-            for sa in find_rekeyed_sas(messages)
+            for sa in read_rekey_exchanges(messages)
         }
 
     def find(self, message: DecodedMessage) -> IkeSuite | None:

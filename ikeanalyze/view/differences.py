@@ -25,7 +25,7 @@ Fact = tuple[str, str]
 
 
 def compare_messages(first: MessageDetails, second: MessageDetails, width: int) -> Iterator[TextLine]:
-    """Render the differences of two messages: "<" marks the first, ">" the second. `width`: of a line, in cells."""
+    """Render the differences of two messages: "<" marks the first, ">" the second. `width`: cells of a line."""
     for sign, message, style in ((_FIRST_SIGN, first, FIRST), (_SECOND_SIGN, second, SECOND)):
         row = message.row
         text = Text().append(sign, style).append(message.label, TITLE)

@@ -26,7 +26,7 @@ def format_hexdump(
 
     Args:
         data: the bytes.
-        width: of a line, in cells.
+        width: the width of a line, in cells.
         rows: offsets of the rows to show, with a step of `get_row_bytes` or a multiple; None: all.
         marked: offsets of bytes to highlight.
     """

@@ -19,6 +19,7 @@ from ikeanalyze.keys.key_set import KeySet
 from tests.analysis.analyse_captures import obey
 from tests.analysis.encrypted_handshakes import Key, Sa
 from tests.craft import Trace, ike
+from tests.craft.handshake import Message
 
 #: What keys fill in. All else is the same without them.
 FILLED = {
@@ -41,6 +42,13 @@ AGREED = {
     "encryption", "prf", "integrity", "key_exchange", "additional_key_exchanges", "offered",
     "initiator_supports", "responder_supports",
 }  # fmt: skip
+
+
+def make_trace(*messages: Message, at: int = 0) -> Trace:
+    """A capture with these messages, one after another as the initiator sees them, from the time `at` on."""
+    trace = Trace()
+    trace.play(messages, at=at)
+    return trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ikeanalyze.analysis.grouping import (
     find_distinct_bodies,
     find_group_starts,
     group_order,
+    number_pairs,
     number_within_captures,
 )
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT
@@ -73,6 +74,13 @@ def test_distinct_values_are_numbered(values):
     different, place = find_distinct(values)
     assert len(set(different.tolist())) == len(different)
     assert different[place].tolist() == values.tolist()
+
+
+@given(st.lists(st.tuples(*[st.sampled_from((0, 1, 2**32, 2**64 - 1))] * 2), max_size=40))
+def test_pairs_have_equal_numbers_if_both_values_are_equal(pairs):
+    columns = np.array(pairs, np.uint64).reshape(-1, 2)
+    numbers = number_pairs(columns[:, 0], columns[:, 1]).tolist()
+    assert len(set(zip(numbers, pairs, strict=True))) == len(set(numbers)) == len(set(pairs))
 
 
 def test_values_with_equal_hashes_are_distinct(monkeypatch):

@@ -37,7 +37,7 @@ def write(out: Path, recorded, **data) -> Path:
     results = manifest.CaseRecording(
         handshakes=[handshake()], ended=None, machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
     )
-    return manifest.write_recording(out, case, results)
+    return manifest.RecordingWriter(case, manifest.RecordingFiles(out, case.name)).finish(results)
 
 
 def test_what_is_kept(tmp_path, recorded):

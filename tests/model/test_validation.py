@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from ikeanalyze.model.prediction.link import LinkModel
-from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import TransmissionConfig, predict_handshake
 from ikeanalyze.model.retransmission_policy import parse_policy
 from tests.model.flows import capture, flow
 from tests.paths import ROOT
@@ -49,7 +49,7 @@ class Compared(NamedTuple):
 @cache
 def compared(name, loss, policy):
     """By what is counted: bytes and messages, and how many handshakes there are."""
-    result = predict_handshake(flow(name), LinkModel(0, loss), RunConfig(parse_policy(policy)), keep=True)
+    result = predict_handshake(flow(name), LinkModel(0, loss), TransmissionConfig(parse_policy(policy)), keep=True)
     table = capture(name).handshakes.filter(pl.col("outcome").cast(pl.String) == "completed")
     counted = {}
     for what, values in (("bytes", result.samples["bytes"]), ("messages", result.samples["messages"])):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ikeanalyze.model.prediction.closed_form import HandshakeExpectation
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
-from ikeanalyze.model.prediction.predict import BudgetShare, Distribution, Prediction, RunConfig
+from ikeanalyze.model.prediction.predict import BudgetShare, Distribution, Prediction, TransmissionConfig
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import StrongswanTimers
 from tests.model.flows import exchange, made, message
@@ -18,19 +18,19 @@ def spread(mean, scale=1.0):
 
 
 def prediction(**changes):
-    """One handshake of two exchanges at 20 % loss; `changes` are of its fields, `link` and `use` of theirs."""
+    """One handshake of two exchanges at 20 % loss; `changes` are of its fields, `link` and `transmission` of theirs."""
     flow = made(
         exchange(message(300, encrypted=False, marker=0), message(320, encrypted=False, marker=0), answer_ms=1.5),
         exchange(message(1200, 300), message(900), before_ms=2, answer_ms=3, aaa_ms=4, trips=2),
     )
     flow = replace(flow, setup_ns=10_500_000, **changes.pop("flow", {}))
     link = replace(LinkModel(600, 0.2), **changes.pop("link", {}))
-    use = replace(RunConfig(StrongswanTimers().make_policy()), **changes.pop("use", {}))
+    transmission = replace(TransmissionConfig(StrongswanTimers().make_policy()), **changes.pop("transmission", {}))
     runs = np.linspace(500, 4000, 50)
     one = Prediction(
         flow,
         link,
-        use,
+        transmission,
         1,
         10_000,
         Computation.SAMPLE,
@@ -80,7 +80,7 @@ def sweep():
 def repeated():
     """Failed handshakes attempted again, and budgets."""
     budgets = (BudgetShare(50, 0.25, 0.24, 0.26), BudgetShare(300, 0.9, 0.89, 0.91))
-    return prediction(use={"until_established": True}, attempts=1.25, budgets=budgets)
+    return prediction(transmission={"until_established": True}, attempts=1.25, budgets=budgets)
 
 
 def bursts():
@@ -97,7 +97,7 @@ def bursts():
             "burst": LossBurst(3, True, 0.5),
             "name": "ship",
         },
-        use={"policy": StrongswanTimers(tries=2, jitter=10).make_policy(), "fragment_size": 600},
+        transmission={"policy": StrongswanTimers(tries=2, jitter=10).make_policy(), "fragment_size": 600},
         closed=None,
         not_closed="losses come in bursts",
     )

@@ -52,7 +52,7 @@ def run_handshake(folder: Path) -> dict[str, str]:
     (case,) = expand_cases({"responder": {"stack": "libreswan"}}, "x", "x")
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, case)
-        lab_run._links(sandbox, case, network)
+        lab_run._start_links(sandbox, case, network)
         credentials = peer_config.make_credentials(case)
         responder = network.responder
         installed = find_installed("responder", case)

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.message_records import MARGIN_BYTES, NO_RECORDS, MessageRecords, RecordColumns
 from ikeanalyze.analysis.decryption.simple_handshakes import decrypt_simple_handshakes
-from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct, find_group_starts
+from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_group_starts, number_pairs
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.crypto.algorithms import IkeSuite
@@ -59,7 +59,7 @@ def decrypt_in_bulk(
     """Decrypt handshakes of one capture; their numbers are the positions in `starts`.
 
     Args:
-        state: of the captures.
+        state: the analysis of the captures so far.
         encrypted: bytes of the encrypted messages.
         rows: encrypted datagrams, handshake by handshake in order of time.
         starts: position in `rows` of the first datagram of each handshake.
@@ -137,7 +137,7 @@ def _collect_messages(
     """The columns of the decrypted messages.
 
     Args:
-        state: of the captures.
+        state: the analysis of the captures so far.
         result: columns of `_core.decrypt_handshakes`, `heap`, and the bytes of it that are `used`, unless all are.
         rows: the datagrams that were passed to it.
         handled: which handshakes need no more work.
@@ -207,7 +207,7 @@ def _find_key_sets(
     heads[starts] = True
     runs = np.flatnonzero(heads)
     named = ring.list_named_key_sets()
-    sa = _number_pairs(np.concatenate([spi_i[runs], named.spi_i]), np.concatenate([spi_r[runs], named.spi_r]))
+    sa = number_pairs(np.concatenate([spi_i[runs], named.spi_i]), np.concatenate([spi_r[runs], named.spi_r]))
     sa_of_run, sa_of_keys = sa[: len(runs)], sa[len(runs) :]
     order = argsort_stable(sa_of_keys)
     first_run = np.searchsorted(runs, starts)
@@ -232,12 +232,6 @@ def _find_key_sets(
         keys = _select_keys(keys, np.flatnonzero(whole[of_handshake]))
         numbers, counts = numbers[whole], counts[whole]
     return _ChosenKeySets(numbers, np.cumsum(counts), keys)
-
-
-def _number_pairs(first: UInt64Array, second: UInt64Array) -> Int64Array:
-    """Numbers that are equal where both values are equal. (n,)"""
-    places = [find_distinct(values)[1].astype(np.uint64) for values in (first, second)]
-    return find_distinct(places[0] << np.uint64(32) | places[1])[1].astype(np.int64)
 
 
 def _select_table_columns(table: KeySetTable, rows: Int64Array) -> _KeyColumns:

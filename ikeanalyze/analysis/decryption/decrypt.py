@@ -79,9 +79,9 @@ def decrypt_messages(
     """Decrypt all messages that the keys fit.
 
     Args:
-        state: of the captures.
+        state: the analysis of the captures so far.
         encrypted: bytes of the encrypted messages, by datagram.
-        keys: of each capture.
+        keys: the keys of each capture.
         clear: rows of handshakes whose clear messages are decoded even if nothing could be decrypted; None: clear
             messages are not wanted.
     """
@@ -118,7 +118,7 @@ class _KeyChains:
     """Looks up the keys of IKE SAs."""
 
     def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[NegotiatedKeys]) -> None:
-        """`negotiated`: of each of the handshakes."""
+        """`negotiated`: what each of the handshakes negotiated."""
         self.ring = ring
         self._negotiated = dict(zip(handshakes, negotiated, strict=True))
 
@@ -158,7 +158,7 @@ class _Decryption:
     """The messages decrypted so far."""
 
     def __init__(self, state: AnalysisState, encrypted: MessageBytes) -> None:
-        #: Of the current capture: handshake, frame, text.
+        #: Findings about the current capture: handshake, frame, text.
         self.findings: list[tuple[int, int, str]] = []
         self.truncated: list[int] = []  # frames of encrypted messages that the current capture truncates
         self._state = state
@@ -192,7 +192,7 @@ class _Decryption:
         Args:
             clear: handshakes whose clear messages are decoded even if nothing could be decrypted.
             with_keys: captures whose encrypted messages are counted.
-            findings: of each capture.
+            findings: the findings about each capture.
         """
         state, datagrams = self._state, self._state.datagrams
         decrypted = [*self._in_bulk, make_records(self._records)]
@@ -308,7 +308,7 @@ class _Decryption:
     def _report_undecrypted(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> None:
         """Add findings about messages with a wrong encryption key, or of which only others of the handshake decrypted.
 
-        `row`: of a datagram of each message that could not be decrypted, those of one handshake together.
+        `row`: the row of a datagram of each message that could not be decrypted, those of one handshake together.
         """
         datagrams = self._state.datagrams
         stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))

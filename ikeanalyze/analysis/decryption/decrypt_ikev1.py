@@ -58,7 +58,7 @@ def decrypt_phase1(
         by_handshake = encrypted_rows if size[row] > 0 else clear_rows
         by_handshake.setdefault(int(association.handshake[row]), []).append(row)
     for handshake, rows in encrypted_rows.items():
-        messages, missing = _reassemble(state, encrypted, rows)
+        messages, missing = _reassemble_messages(state, encrypted, rows)
         in_clear = sorted([*clear_rows.get(handshake, []), *(row for row in rows if row in state.reassembled)])
         done: set[tuple[int, int]] = set()
         for key in by_cookie[int(datagrams.spi_i[rows[0]])].values():
@@ -92,7 +92,7 @@ class _EncryptedMessage:
         return len(self.data) < get_message_length(self.data)
 
 
-def _reassemble(
+def _reassemble_messages(
     state: AnalysisState, encrypted: MessageBytes, rows: Sequence[int]
 ) -> tuple[list[_EncryptedMessage], list[tuple[int, str]]]:
     """The messages in these datagrams, and findings about missing fragments."""

@@ -155,14 +155,14 @@ def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Clearte
         transmissions[key] += 1
         complete = [rows for rows in places.values() if _is_complete(rows, texts[key])]
         for rows in complete:
-            _replace(edits, rows, texts[key])
+            _replace_frames(edits, rows, texts[key])
         if complete:
             written[key] += 1
         else:
             incomplete.setdefault(key, []).extend(places.values())
     for key, parts in incomplete.items():
         for rows in _combine_fragments(parts, texts[key]):
-            _replace(edits, rows, texts[key])
+            _replace_frames(edits, rows, texts[key])
             written[key] += 1
     left = {row.number for key in written for rows in incomplete.get(key, ()) for row in rows} - edits.keys()
     return DecryptionEdits(
@@ -210,7 +210,7 @@ def _is_complete(rows: Sequence[_FrameRow], text: Cleartext) -> bool:
     return len({row.fragment for row in rows}) == total
 
 
-def _replace(edits: dict[int, PacketEdit], rows: Sequence[_FrameRow], text: Cleartext) -> None:
+def _replace_frames(edits: dict[int, PacketEdit], rows: Sequence[_FrameRow], text: Cleartext) -> None:
     """Replace the last of the frames by the message, and remove the others."""
     last = rows[-1]
     ports = last.source_port, last.destination_port

@@ -27,7 +27,7 @@ from ikeanalyze.analysis.decryption.payloads.byte_counts import MessageSize, cou
 from ikeanalyze.analysis.decryption.payloads.columns import DecodedColumns, build_decoded_columns
 from ikeanalyze.analysis.decryption.payloads.forms import FormColumns, find_forms
 from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct_bodies, find_group_starts
-from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
+from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa, read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
@@ -132,7 +132,7 @@ class _MessageOrder:
         self.handshakes: Int64Array = handshake[starts].astype(np.int64)
         #: Where the messages of each handshake begin, and the number of messages. (handshakes + 1,)
         self.starts = np.append(starts, len(handshake))
-        #: Of each message: its place among the messages of its handshake.
+        #: The place of each message among the messages of its handshake.
         self.place = np.empty(len(handshake), np.int64)
         self.place[self.messages] = np.arange(len(handshake)) - self.repeat(starts)
 
@@ -196,7 +196,7 @@ class _Summary:
             proof=outcome_from_payloads(messages),
             certificates=collect_certificates(messages),
             key_exchanges=[replace(row, exchange=row.exchange - first) for row in key_exchanges],
-            successors=list(find_rekeyed_sas(messages)),
+            successors=list(read_rekey_exchanges(messages)),
         )
         return facts, findings
 

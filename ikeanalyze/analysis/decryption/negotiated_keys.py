@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
-from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
+from ikeanalyze.analysis.handshakes.rekey_exchanges import read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.wire.header import FLAG_RESPONSE
@@ -46,11 +46,11 @@ class NegotiatedKeysLookup:
 
     def add_rekeyed_sas(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
         """Add the IKE SAs that replace the one of these messages."""
-        for sa in find_rekeyed_sas(sorted(contents, key=lambda content: (content.exchange, content.response))):
+        for sa in read_rekey_exchanges(sorted(contents, key=lambda content: (content.exchange, content.response))):
             self._rekeyed[capture, sa.spi_i, sa.spi_r] = NegotiatedKeys(get_suite(sa.chosen), sa.nonces, 0)
 
     def get(self, handshake: int, row: int, *, with_nonces: bool = True) -> NegotiatedKeys:
-        """From the last IKE_SA_INIT request and response of the capture; `row`: of a datagram with both SPIs.
+        """From the last IKE_SA_INIT request and response of the capture; `row`: the row of a datagram with both SPIs.
 
         `with_nonces`: also read the nonces, which takes longer.
         """

@@ -29,7 +29,7 @@ def describe_unfit_keys(
     algorithm than the IKE SA negotiated, such as AES-GCM with an ICV of another length.
 
     Args:
-        state: of the captures.
+        state: the analysis of the captures so far.
         encrypted: bytes of the encrypted messages.
         is_wanted: the encrypted messages of the capture. (messages,)
         keys: that were given for it.

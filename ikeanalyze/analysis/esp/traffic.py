@@ -156,8 +156,8 @@ class _EspSaTable:
         """All SAs; `payloads` by source, destination and SPI."""
         if self._keys is None or self._sums is None or self._sizes is None or self._rates is None:
             return []
-        sizes = _by_sa(self._sizes.sort("bound"), "bound", "packets")
-        rates = _by_sa(self._rates.sort("interval"), "interval", "packets", "bytes")
+        sizes = _group_by_sa(self._sizes.sort("bound"), "bound", "packets")
+        rates = _group_by_sa(self._rates.sort("interval"), "interval", "packets", "bytes")
         return [
             EspSa(
                 source=format_address_code(row["source"], ipv6),
@@ -297,7 +297,7 @@ def _extend_sequence_numbers(packets: pl.DataFrame) -> pl.DataFrame:
     return packets.with_columns(sequence=pl.Series(numbers, dtype=pl.Int64))
 
 
-def _by_sa(table: pl.DataFrame, *columns: str) -> dict[int, list[tuple[int, ...]]]:
+def _group_by_sa(table: pl.DataFrame, *columns: str) -> dict[int, list[tuple[int, ...]]]:
     """The rows of each SA."""
     rows: dict[int, list[tuple[int, ...]]] = {}
     for sa, *values in table.select("sa", *columns).iter_rows():

@@ -64,11 +64,10 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     HOSTS,
     INITIATOR,
     NetworkPath,
-    number_host_pairs,
     number_shared_host_pairs,
 )
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
-from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
+from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts, number_pairs
 from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.messages import MessageColumns
@@ -140,11 +139,11 @@ def match_responses(
     early &= (path.vantage[exchanges.handshake] == INITIATOR) & (rtt != UNKNOWN)
     if early.any():
         early &= answer - answered < _TOO_SHORT * rtt
-        earlier = _latest_requests(state, answer, early, _MIN_ROUND_TRIP * rtt)
+        earlier = _find_latest_requests(state, answer, early, _MIN_ROUND_TRIP * rtt)
         answered = np.where(earlier != UNKNOWN, earlier, answered)
     # the responder had received the request before it sent one to its AAA server
     with_aaa = (aaa_request_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
-    received = _latest_requests(state, aaa_request_ns, with_aaa)
+    received = _find_latest_requests(state, aaa_request_ns, with_aaa)
     answered = np.where(received != UNKNOWN, np.minimum(received, answered), answered)
 
     known = answered != UNKNOWN
@@ -217,7 +216,7 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
     return repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
 
 
-def _latest_requests(
+def _find_latest_requests(
     state: AnalysisState, until_ns: Int64Array, mask: BoolArray, before_ns: npt.NDArray[Any] | None = None
 ) -> Int64Array:
     """The latest transmission of each exchange's request at least `before_ns` before a time, or UNKNOWN. (exchanges,)
@@ -279,7 +278,7 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
         messages, exchange = messages.select(order), exchange[order]
     start = np.flatnonzero(find_group_starts(exchange))
     when, response = messages.first_ns, messages.response
-    current = when < _next_requests(exchanges)[exchange]
+    current = when < _find_next_request_times(exchanges)[exchange]
     is_request, is_response = ~response & current, response & current
 
     last_request = np.maximum.reduceat(np.where(is_request, when, UNKNOWN), start)
@@ -296,7 +295,7 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
     end[has_end] = messages.last_ns[answer_row[has_end]]
     # the responder of IKEv1 repeats its response by itself
     by_itself = (exchanges.protocol == Protocol.IKEV1) & has_end & (answer > last_request) & (latest_end > end)
-    by_itself &= _next_requests(exchanges) != NEVER
+    by_itself &= _find_next_request_times(exchanges) != NEVER
     response_wait = np.where(by_itself, latest_end - end, 0)
     end = np.where(by_itself, latest_end, end)
 
@@ -319,7 +318,7 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
     )
 
 
-def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
+def _find_next_request_times(exchanges: ExchangeColumns) -> Int64Array:
     """When the same side of the same IKE SA began its next exchange; NEVER if it did not. (exchanges,)"""
     until = np.full(len(exchanges), NEVER)
     asked = exchanges.request_ns != UNKNOWN
@@ -436,7 +435,7 @@ def _find_possibly_long_paths(
     `hosts` are the hosts of each handshake. (2, handshakes)
     """
     exchanges, messages = state.exchanges, state.messages
-    of_handshake = number_host_pairs(*hosts)
+    of_handshake = number_pairs(*hosts)
     pair = of_handshake[exchanges.handshake]
     count = int(of_handshake.max(initial=0)) + 1
     answered = exchanges.initiator_asked & (endings.end_ns != UNKNOWN) & (exchanges.request_messages > 0)
@@ -530,7 +529,7 @@ def _estimate_round_trips(
         hosts=lambda: hosts[:, exchanges.handshake[wanted]],
     )
     if shared is None:
-        pair = number_host_pairs(*hosts)
+        pair = number_pairs(*hosts)
         measured = pair[exchanges.handshake[rows]]
     else:
         gap, repeated = shared["gap"], shared["repeated"]

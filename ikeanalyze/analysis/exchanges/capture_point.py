@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
-from ikeanalyze.analysis.grouping import find_distinct
+from ikeanalyze.analysis.grouping import number_pairs
 from ikeanalyze.analysis.messages.capture_facts import Rows
 from ikeanalyze.analysis.options import Vantage
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt64Array
@@ -105,11 +105,5 @@ def infer_capture_sides(
 def number_shared_host_pairs(hosts: Sequence[UInt64Array], shared: Rows) -> tuple[Int64Array, Int64Array]:
     """Number the pairs of hosts of handshakes and of shared rows together. (handshakes,), (rows,)"""
     initiator, responder = (np.concatenate([own, shared[end]]) for own, end in zip(hosts, HOSTS, strict=True))
-    numbers = number_host_pairs(initiator, responder)
+    numbers = number_pairs(initiator, responder)
     return numbers[: len(hosts[0])], numbers[len(hosts[0]) :]
-
-
-def number_host_pairs(initiator: UInt64Array, responder: UInt64Array) -> Int64Array:
-    """Number the pairs of hosts with these address codes. (handshakes,)"""
-    initiators, responders = find_distinct(initiator)[1], find_distinct(responder)[1]
-    return find_distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)

@@ -98,7 +98,7 @@ class NatClaims:
         # `take` copies whole rows, several times as fast as an index
         hashed = np.concatenate([spis.take(claiming, axis=0), seen.data.take(claiming, axis=0)], axis=1)
         expected = np.empty((self._count, _SIZE), np.uint8)
-        expected[claiming] = _digests(hashed, seen.size[claiming] + spis.shape[1])
+        expected[claiming] = _hash_rows(hashed, seen.size[claiming] + spis.shape[1])
         # a host with several addresses sends a hash for each
         for rows, claimed in self._claims:
             same = claimed.view(np.uint32) == expected.take(rows, axis=0).view(np.uint32)  # four bytes at a time
@@ -106,7 +106,7 @@ class NatClaims:
         return result
 
 
-def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
+def _hash_rows(messages: UInt8Array, size: Int64Array) -> UInt8Array:
     """SHA-1 of the first bytes of each row. (n, 20)"""
     import hashlib  # here, because it loads OpenSSL, and the compiled core hashes without it
 

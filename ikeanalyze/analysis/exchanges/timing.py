@@ -40,10 +40,10 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     RESPONDER,
     UNKNOWN_VANTAGE,
     NetworkPath,
-    number_host_pairs,
     number_shared_host_pairs,
 )
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.grouping import number_pairs
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 
@@ -292,7 +292,7 @@ def _measure_paths(
     by_responder, interval, wait, certain = (getattr(paths, name) for name in names)
     possible = paths.possible
     if shared is None:
-        pair = number_host_pairs(*hosts)[paths.handshake]
+        pair = number_pairs(*hosts)[paths.handshake]
     else:
         of_handshake, of_shared = number_shared_host_pairs(hosts, shared)
         pair = np.concatenate([of_handshake[paths.handshake], of_shared])

@@ -106,13 +106,13 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
         elif notify_type < FIRST_STATUS or notify_type in _REFUSALS:
             error = error or get_name(NotifyType, notify_type)
         elif notify_type == NotifyType.SIGNATURE_HASH_ALGORITHMS:
-            supports.append(_signature_hashes(data))
+            supports.append(_describe_signature_hashes(data))
         elif notify_type not in _NOT_ABILITIES:
             supports.append(get_name(NotifyType, notify_type))
-    supports.extend(_vendors(view.vendor_ids))
+    supports.extend(_describe_vendors(view.vendor_ids))
     return InitFacts(
         proposals=tuple(proposal.describe() for proposal in view.proposals),
-        chosen=_chosen(view.proposals[0]) if view.proposals else None,
+        chosen=_make_chosen_proposal(view.proposals[0]) if view.proposals else None,
         supports=tuple(dict.fromkeys(supports)),
         error=error,
         wanted=wanted,
@@ -121,20 +121,20 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
 
 def extract_proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
     """The same of a CREATE_CHILD_SA exchange that made an IKE SA."""
-    return InitFacts(tuple(proposal.describe() for proposal in offered), _chosen(chosen), (), None)
+    return InitFacts(tuple(proposal.describe() for proposal in offered), _make_chosen_proposal(chosen), (), None)
 
 
-def _signature_hashes(data: bytes) -> str:
+def _describe_signature_hashes(data: bytes) -> str:
     numbers = [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data) - 1, 2)]
     names = [get_name(HashAlgorithm, number) for number in numbers]
     return f"SIGNATURE_HASH_ALGORITHMS({', '.join(names)})"
 
 
-def _vendors(vendor_ids: Sequence[bytes]) -> list[str]:
+def _describe_vendors(vendor_ids: Sequence[bytes]) -> list[str]:
     return [f"vendor {get_vendor_name(vendor_id) or vendor_id.hex()}" for vendor_id in vendor_ids]
 
 
-def _chosen(proposal: Proposal) -> ChosenProposal:
+def _make_chosen_proposal(proposal: Proposal) -> ChosenProposal:
     names: dict[int, str] = {}
     for transform in proposal.transforms:
         names.setdefault(transform.type, transform.name)
@@ -161,14 +161,14 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     supports: tuple[dict[str, None], dict[str, None]] = ({}, {})
     for from_initiator, data in messages:
         view = parse_phase1_message(data)
-        for name in _vendors(view.vendor_ids):
+        for name in _describe_vendors(view.vendor_ids):
             supports[not from_initiator][name] = None
         if view.transforms and from_initiator and not offered:
             offered = tuple(transform.describe() for transform in view.transforms)
         elif view.transforms and not from_initiator and chosen is None:
             first = view.transforms[0]
             chosen = ChosenProposal(first.encryption, first.hash, first.hash, first.group)
-            auth = _phase1_auth(first.auth)
+            auth = _get_phase1_auth_methods(first.auth)
         for notify_type in view.notifies:
             if notify_type < FIRST_STATUS:
                 error = error or get_name(Ikev1NotifyType, notify_type)
@@ -176,7 +176,7 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     return Phase1Facts(request, InitFacts((), chosen, tuple(supports[1]), None), auth, error)
 
 
-def _phase1_auth(method: str | None) -> AuthMethods | None:
+def _get_phase1_auth_methods(method: str | None) -> AuthMethods | None:
     """The methods of both sides, by the registry's name: XAuthInitPSK is a PSK, and XAuth of the initiator."""
     if method is None:
         return None

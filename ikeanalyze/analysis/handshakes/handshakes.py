@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.authenticated_outcome import DecryptedOutcome
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
-    from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
+    from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa
 
 
 # plain numbers: numpy compares them faster than members of an enum
@@ -78,8 +78,8 @@ class HandshakeColumns(Struct, frozen=True):
     uncertain: BoolArray  # the times may be wrong (see `answers`)
     one_sided: npt.NDArray[np.int8]  # 0: only the initiator's messages, 1: only the responder's, -1: both
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
-    request_form: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
-    response_form: Int64Array  # the same of the response
+    request_facts: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
+    response_facts: Int64Array  # the same of the response
     facts: Sequence[InitFacts]  # distinct
     auths: Sequence[AuthMethods]
     auth: Int64Array  # index into `auths`, -1: unknown
@@ -112,7 +112,7 @@ class HandshakeSources(Struct, frozen=True, dict=True):
 
 
 class _DistinctFacts:
-    """Facts without repetitions: the handshakes of a testbed, and of a flood, mostly have the same."""
+    """Each distinct value of the facts once: most handshakes of a testbed, or of a flood, have the same."""
 
     def __init__(self) -> None:
         self.all: list[InitFacts] = []
@@ -130,27 +130,29 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
     state = sources.state
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
-    head = association.find_first_rows()
+    first_rows = association.find_first_rows()
     request, response = state.summary.request, state.summary.response
-    endpoints = _get_endpoints(state, head, request)
-    phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
+    endpoints = _get_endpoints(state, first_rows, request)
+    phase1 = _collect_phase1_facts(state, datagrams.protocol[first_rows])
     hip = _collect_hip_facts(state)
     facts = _DistinctFacts()
-    # no form, -1, stays -1
-    of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
-    places = state.inits.find(request), state.inits.find(response)
-    request_form, response_form = (of_form[state.inits.take(state.inits.form, of)] for of in places)
+    # no message, -1, stays -1
+    facts_of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
+    init_places = state.inits.find(request), state.inits.find(response)
+    request_facts, response_facts = (
+        facts_of_form[state.inits.take(state.inits.form, places)] for places in init_places
+    )
     # an error before a further request did not end the handshake
-    final_form = np.where(_is_followed(state, request, response), -1, response_form)
-    wanted = _find_wanted_requests(facts.all, final_form)
-    reason = _find_errors(facts.all, final_form, phase1, hip, sources)
+    final_facts = np.where(_is_followed(state, request, response), -1, response_facts)
+    wanted_requests = _find_wanted_requests(facts.all, final_facts)
+    errors = _find_errors(facts.all, final_facts, phase1, hip, sources)
     one_sided = state.summary.one_sided
-    evidence = _collect_evidence(sources, head, reason, one_sided)
+    evidence = _collect_evidence(sources, first_rows, errors, one_sided)
     outcome = decide_outcome(evidence)
-    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome, datagrams.first_ns[head])
+    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome, datagrams.first_ns[first_rows])
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
-    spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
+    spi_i = datagrams.spi_i[np.where(request >= 0, request, first_rows)]
     spi_r = state.summary.spi_r
     replaces: dict[int, int] = {}
     for row, (predecessor, created) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
@@ -158,31 +160,31 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         # the messages of its predecessor set it up and prove that it was established
         outcome[row] = Outcome.ESTABLISHED
         proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
-        request_form[row] = response_form[row] = facts.add(proposals)
+        request_facts[row] = response_facts[row] = facts.add(proposals)
     in_clear = state.exchange_of_message[state.in_clear]
     rekeyed = find_rekeyed_ike_sas(
         exchanges, endpoints.initiator, endpoints.responder, replaces, in_clear, sources.facts
     )
     others: Mapping[int, HipFacts | Phase1Facts] = {**hip, **phase1}
     for row, fact in others.items():
-        request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
+        request_facts[row], response_facts[row] = facts.add(fact.request), facts.add(fact.response)
     return HandshakeColumns(
-        start_ns=datagrams.first_ns[head],
-        protocol=datagrams.protocol[head],
+        start_ns=datagrams.first_ns[first_rows],
+        protocol=datagrams.protocol[first_rows],
         spi_i=spi_i,
         spi_r=spi_r,
         ends=endpoints,
         rekeyed=rekeyed,
         outcome=outcome,
-        reason=_select_reasons(sources, reason, wanted, outcome, rekeyed),
+        reason=_select_reasons(sources, errors, wanted_requests, outcome, rekeyed),
         vantage=sources.path.vantage,
         breakdown=breakdown,
         rtt_source=sources.path.rtt_source,
         uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
-        nat=_classify_nat(state, *places, endpoints),
-        request_form=request_form,
-        response_form=response_form,
+        nat=_classify_nat(state, *init_places, endpoints),
+        request_facts=request_facts,
+        response_facts=response_facts,
         facts=facts.all,
         auths=auths,
         auth=auth,
@@ -317,7 +319,7 @@ def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[
 
 def _find_errors(
     facts: list[InitFacts],
-    response_form: Int64Array,
+    response_facts: Int64Array,
     phase1: Mapping[int, Phase1Facts],
     hip: "Mapping[int, HipFacts]",
     sources: HandshakeSources,
@@ -329,8 +331,8 @@ def _find_errors(
     """
     reasons: dict[int, str] = {}
     failing = np.array([fact.error is not None for fact in facts] + [False])
-    for row in np.flatnonzero(failing[response_form]).tolist():
-        reasons[row] = facts[response_form[row]].error or ""
+    for row in np.flatnonzero(failing[response_facts]).tolist():
+        reasons[row] = facts[response_facts[row]].error or ""
     exchanges = sources.state.exchanges
     reasons |= dict.fromkeys(sources.state.wrong_version.tolist(), NotifyType.INVALID_MAJOR_VERSION.label)
     others: Mapping[int, HipFacts | Phase1Facts] = {**_select_unfinished_phase1(phase1, exchanges), **hip}
@@ -343,28 +345,28 @@ def _find_errors(
     return reasons | dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT)
 
 
-def _find_wanted_requests(facts: list[InitFacts], response_form: Int64Array) -> dict[int, str]:
+def _find_wanted_requests(facts: list[InitFacts], response_facts: Int64Array) -> dict[int, str]:
     """The notify of the last IKE_SA_INIT response by which the responder asked for another request, by handshake."""
     wanted = np.array([fact.wanted is not None for fact in facts] + [False])
-    return {row: facts[response_form[row]].wanted or "" for row in np.flatnonzero(wanted[response_form]).tolist()}
+    return {row: facts[response_facts[row]].wanted or "" for row in np.flatnonzero(wanted[response_facts]).tolist()}
 
 
 def _select_reasons(
     sources: HandshakeSources,
-    reason: Mapping[int, str],
-    wanted: Mapping[int, str],
+    errors: Mapping[int, str],
+    wanted_requests: Mapping[int, str],
     outcome: UInt8Array,
     rekeyed: BoolArray,
 ) -> dict[int, str]:
-    """The reasons of handshakes: of failed ones from decrypted contents, or else from `reason`.
+    """The reasons of handshakes: of failed ones from decrypted contents, or else from `errors`.
 
-    Those of half-open and cut ones are in `wanted`, or INVALID_SPI.
+    Those of half-open and cut ones are in `wanted_requests`, or INVALID_SPI.
     """
     proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
-    failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
+    failed = {row: text for row, text in {**errors, **proved}.items() if outcome[row] == Outcome.FAILED}
     unfinished = (Outcome.HALF_OPEN, Outcome.CUT)
     about_esp = dict.fromkeys(sources.state.about_esp.tolist(), NotifyType.INVALID_SPI.label)
-    stopped = {row: text for row, text in {**wanted, **about_esp}.items() if outcome[row] in unfinished}
+    stopped = {row: text for row, text in {**wanted_requests, **about_esp}.items() if outcome[row] in unfinished}
     return failed | stopped | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED)
 
 

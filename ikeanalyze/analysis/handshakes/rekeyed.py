@@ -1,7 +1,7 @@
 """Find the IKE SAs that replaced another one (RFC 7296, section 2.18). They are not handshakes.
 
-An IKE SA replaced another one if the CREATE_CHILD_SA exchange that created it was decrypted (see `rekeying`). Without
-keys, its message IDs show it, since a new IKE SA counts from 0 and has no IKE_SA_INIT:
+An IKE SA replaced another one if the CREATE_CHILD_SA exchange that created it was decrypted (see `rekey_exchanges`).
+Without keys, its message IDs show it, since a new IKE SA counts from 0 and has no IKE_SA_INIT:
 
 - the initiator's message ID 0 is in the capture, before its others, and is not IKE_SA_INIT; or
 - the responder's message ID 0 is, no request of the initiator is, and another IKE SA of the same two hosts had a

@@ -90,7 +90,7 @@ def build_handshake_content_columns(
     sizes = [
         [{"payload": part, "bytes": size} for part, size in parts.items()] for parts in contents.payload_bytes.distinct
     ]
-    certificates = [[_certificate(*entry) for entry in value.certificates] for value in facts.distinct]
+    certificates = [[_make_certificate_row(*entry) for entry in value.certificates] for value in facts.distinct]
     return {
         "replaces": (handshake_ids[before], before >= 0),
         "child_error": spread("child_error", facts, [value.proof.child_error for value in facts.distinct]),
@@ -167,7 +167,7 @@ def _key_exchange(row: KeyExchangeRow) -> dict[str, Any]:
     }
 
 
-def _certificate(sent_by_initiator: bool, view: ParsedCertificate) -> dict[str, Any]:
+def _make_certificate_row(sent_by_initiator: bool, view: ParsedCertificate) -> dict[str, Any]:
     x509 = view.x509
     return {
         "side": "initiator" if sent_by_initiator else "responder",

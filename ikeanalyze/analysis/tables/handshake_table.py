@@ -69,11 +69,11 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
     columns: dict[str, Any] = {
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
-        **_identifiers(handshakes),
+        **_make_identifier_columns(handshakes),
         "initiator_address": AddressColumn(ends.initiator, addresses),
-        "initiator_port": _ports(handshakes, ends.initiator_port),
+        "initiator_port": _make_port_column(handshakes, ends.initiator_port),
         "responder_address": AddressColumn(ends.responder, addresses),
-        "responder_port": _ports(handshakes, ends.responder_port),
+        "responder_port": _make_port_column(handshakes, ends.responder_port),
         "nat": TextColumn(WORDS, handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
@@ -81,9 +81,9 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
         "rekeyed": handshakes.rekeyed,
         "outcome": (handshakes.outcome, _has_outcome(handshakes)),
         "reason": scatter_texts(handshakes.reason, count),
-        **_methods(handshakes),
+        **_make_method_columns(handshakes),
         **sources.volumes,
-        **_aaa(addresses, sources.radius, handshakes, has_aaa),
+        **_make_aaa_columns(addresses, sources.radius, handshakes, has_aaa),
         **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
         "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
@@ -120,7 +120,7 @@ def add_up_messages(
     volume, needed = sums["initiator_bytes"] + sums["responder_bytes"], sums.pop("needed_bytes")
     return {
         **sums,
-        "phases": _phases(messages, set_up, count),
+        "phases": _make_phase_column(messages, set_up, count),
         "blowup": (volume / np.maximum(needed, 1), needed > 0),
     }
 
@@ -171,7 +171,7 @@ def _has_outcome(handshakes: HandshakeColumns) -> BoolArray:
     return known
 
 
-def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
+def _make_identifier_columns(handshakes: HandshakeColumns) -> dict[str, Any]:
     """SPIs of IKE handshakes, HITs of HIP handshakes."""
     hits = handshakes.hits
     if not hits:
@@ -192,22 +192,22 @@ def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
     }
 
 
-def _ports(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
+def _make_port_column(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
     """Ports; null for HIP without UDP."""
     return (ports, ports > 0) if handshakes.hits else ports
 
 
-def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
+def _make_method_columns(handshakes: HandshakeColumns) -> dict[str, Any]:
     """Negotiated and offered algorithms, supported extensions, and authentication methods."""
     facts = handshakes.facts
-    request, response = handshakes.request_form, handshakes.response_form
-    # one row for each distinct form; -1, not seen, becomes null or an empty list
+    request, response = handshakes.request_facts, handshakes.response_facts
+    # one value for all handshakes with the same facts; -1, not seen, becomes null or an empty list
     chosen = [fact.chosen for fact in facts]
 
-    def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> Any:
-        if missing is None and (form < 0).all():
-            return make_null_column(len(form))
-        return share_values([*values, missing], np.where(form < 0, len(values), form), layouts.HANDSHAKES[name])
+    def choose(name: str, values: list[Any], place: Int64Array, missing: list[Any] | None = None) -> Any:
+        if missing is None and (place < 0).all():
+            return make_null_column(len(place))
+        return share_values([*values, missing], np.where(place < 0, len(values), place), layouts.HANDSHAKES[name])
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
@@ -227,7 +227,7 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     return columns
 
 
-def _phases(messages: MessageColumns, set_up: Array, count: int) -> FlatListColumn:
+def _make_phase_column(messages: MessageColumns, set_up: Array, count: int) -> FlatListColumn:
     """Messages, frames and bytes of the set-up by exchange type, in order of time."""
     phases = sum_phases(messages, set_up, count)
     fields = {
@@ -267,7 +267,7 @@ def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolu
     used = np.flatnonzero(sent)
     owner = used // width
     late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
-    if late.any():  # of few handshakes: mostly the order of types is the order of time
+    if late.any():  # in few handshakes: the order of types is nearly always the order of time
         is_late = np.zeros(count, np.bool_)
         is_late[owner[1:][late]] = True
         places = np.flatnonzero(is_late[owner])
@@ -282,7 +282,7 @@ def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolu
     )
 
 
-def _aaa(
+def _make_aaa_columns(
     addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, has_aaa: BoolArray
 ) -> dict[str, Any]:
     """Addresses and volumes of the link to the AAA server."""

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
-from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
+from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa, read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
@@ -32,7 +32,7 @@ class SentMessage:
     """A decoded message with its bytes."""
 
     content: DecodedMessage
-    message: bytes = field(repr=False)  # as sent; of a fragmented message the first fragment
+    message: bytes = field(repr=False)  # as sent; if it was fragmented, the first fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _link_rekeyed_sas(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Seq
     """Set the parent and the negotiated values of IKE SAs that were created by rekeying."""
     created: dict[tuple[bytes, bytes], tuple[IkeSaRecord, RekeyedSa]] = {}
     for handshake, messages in contents.items():
-        for rekeyed in find_rekeyed_sas(messages):
+        for rekeyed in read_rekey_exchanges(messages):
             created[rekeyed.spi_i.to_bytes(8), rekeyed.spi_r.to_bytes(8)] = sas[handshake], rekeyed
     for sa in sas.values():
         origin = created.get((sa.spi_i, sa.spi_r))

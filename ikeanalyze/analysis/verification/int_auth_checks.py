@@ -37,7 +37,7 @@ def check_int_auth(sa: IkeSaRecord, logs: DaemonLogIndex) -> tuple[list[Verifica
     undecrypted = [message for message in sa.undecrypted if message.exchange_type == ExchangeType.IKE_INTERMEDIATE]
     if undecrypted:
         missing = "not all IKE_INTERMEDIATE messages could be decrypted"
-    for message in sorted(_first_of_each(sent), key=lambda message: message.content.message_id):
+    for message in sorted(_select_first_transmissions(sent), key=lambda message: message.content.message_id):
         content = message.content
         side = content.from_initiator
         keys = content.keys
@@ -68,7 +68,7 @@ def check_int_auth(sa: IkeSaRecord, logs: DaemonLogIndex) -> tuple[list[Verifica
     return checks, IntAuthValues(combined_int_auth(values[True], values[False], first), None)
 
 
-def _first_of_each(sent: Sequence[SentMessage]) -> list[SentMessage]:
+def _select_first_transmissions(sent: Sequence[SentMessage]) -> list[SentMessage]:
     """One message for each exchange and side."""
     first: dict[tuple[bool, int], SentMessage] = {}
     for message in sent:

@@ -81,14 +81,14 @@ class _EpochChecker:
         if logged is not None and computed is not None:
             yield self._compare("SKEYSEED", computed, logged)
         else:
-            yield self._not_made("SKEYSEED", why or "it is not in the key file")
+            yield self._make_missing_check("SKEYSEED", why or "it is not in the key file")
         seed = computed if logged is None else logged
         try:
             if seed is None:
                 raise MissingValueError("there is no SKEYSEED to derive them from")
             expected = self._compute_session_keys(seed)
         except MissingValueError as error:
-            yield self._not_made("SK_*", str(error))
+            yield self._make_missing_check("SK_*", str(error))
         else:
             yield from self._compare_keys(expected, "SKEYSEED as derived" if logged is None else None)
         for ppk in self.ppks.get(get_key_values(keys), ()):
@@ -180,19 +180,19 @@ class _EpochChecker:
         for name in _NAMES:
             computed, logged = getattr(expected, name), getattr(self.keys, name)
             if computed and not logged:
-                yield self._not_made(_format_key_name(name), "it is not in the key file")
+                yield self._make_missing_check(_format_key_name(name), "it is not in the key file")
             elif computed or logged:
                 yield self._compare(_format_key_name(name), computed, logged, how)
 
     def _check_ppk(self, mixed: PpkKeys) -> Iterator[VerificationCheck]:
         keys = self.keys
         if mixed.ppk is None or None in (getattr(keys, name) for name in _PPK_NAMES):
-            yield self._not_made("SK_* with PPK", "the key file lacks values that they are computed from")
+            yield self._make_missing_check("SK_* with PPK", "the key file lacks values that they are computed from")
             return
         try:
             prf = self._get_prf(self.sa)
         except MissingValueError as error:
-            yield self._not_made("SK_* with PPK", str(error))
+            yield self._make_missing_check("SK_* with PPK", str(error))
             return
         expected = mix_in_ppk(prf, SessionKeys(**{name: getattr(keys, name) or b"" for name in _NAMES}), mixed.ppk)
         for name in _PPK_NAMES:
@@ -202,7 +202,7 @@ class _EpochChecker:
         comparison = compare_values(expected, found, "the value in the key file differs from the computed one")
         return self._make_check(what, how=how, **comparison)
 
-    def _not_made(self, what: str, why: str | None) -> VerificationCheck:
+    def _make_missing_check(self, what: str, why: str | None) -> VerificationCheck:
         return self._make_check(what, outcome="not made", why=why)
 
     def _make_check(self, what: str, **details: Any) -> VerificationCheck:

@@ -64,7 +64,7 @@ def verify_capture(
     """Check a capture against key files and daemons' logs.
 
     Args:
-        path: of the capture.
+        path: path of the capture.
         keys: key files of any kind that `keys.detect` reads; only charon logs have the values that most checks need.
         psk: a file that `keys.psk` reads, for AUTH payloads made with a pre-shared key.
         ports: as in `read_captures`.

@@ -1,7 +1,8 @@
 """Reads the ICMP errors that quote a datagram on a port of IKE.
 
 RFC 792 and RFC 4443, 3: an error quotes the IP header of the packet that it is about, and its first bytes: at least the
-UDP header, usually much more. Of a packet in IP fragments, the quotes of the first one are read: others have no ports.
+UDP header, usually much more. If the packet was in IP fragments, only quotes of the first one are read, because others
+have no ports.
 """
 
 from collections.abc import Collection, Sequence
@@ -92,7 +93,7 @@ def read_icmp_errors(
 
     Args:
         buffer: has the packets.
-        packets: of which those of ICMP and ICMPv6 are read.
+        packets: packets of any protocol; those of ICMP and ICMPv6 are read.
         book: gets the quoted addresses.
         ports: UDP ports on which IKE is expected in addition to 500 and 4500.
     """

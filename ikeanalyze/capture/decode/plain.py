@@ -123,7 +123,7 @@ def open_compiled_reader(
         source: the file.
         layout: its format; see `can_read_file`.
         ports: as in `read_plain_packets`.
-        spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
+        spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: those of all IKE SAs.
         read_inits: read IKE_SA_INIT messages, as far as their forms are needed, instead of keeping their bytes.
     """
     return core.compiled.PcapReader(

@@ -34,10 +34,10 @@ _FCS_TOLD: Final = 0x04000000
 
 def is_pcap(head: bytes) -> bool:
     """Whether a file that begins with these four bytes is a pcap file."""
-    return _byte_order(head) is not None
+    return _get_byte_order(head) is not None
 
 
-def _byte_order(head: bytes) -> str | None:
+def _get_byte_order(head: bytes) -> str | None:
     if int.from_bytes(head[:4], "little") in _MAGICS:
         return "<"
     return ">" if int.from_bytes(head[:4], "big") in _MAGICS else None
@@ -53,7 +53,7 @@ class Pcap:
     name: Final = "pcap"
 
     def __init__(self, header: bytes) -> None:
-        order = _byte_order(header)
+        order = _get_byte_order(header)
         if order is None or len(header) < FILE_HEADER:
             raise ValueError("not a pcap file header")
         magic, major, minor, _zone, _digits, snaplen, network = Struct(order + "IHHiIII").unpack_from(header)
@@ -91,7 +91,7 @@ class Pcap:
                 offset, captured, length, time_ns, stop = records
                 batch = RecordBatch(view, offset, captured, length, time_ns, np.zeros(len(offset), np.uint32))
                 return self._finish(buffer, batch, stop, end, None)
-        at, stop = self._positions(buffer, start, end)
+        at, stop = self._find_records(buffer, start, end)
         header = read_struct_array(view, at, self._layout)
         captured = header["captured"].astype(np.int64)
         length = header["length"].astype(np.int64)
@@ -101,7 +101,7 @@ class Pcap:
         wrong = None
         for index in suspects:
             seconds, fraction = int(header["seconds"][index]), int(header["fraction"][index])
-            wrong = self._wrong(seconds, fraction, int(captured[index]), int(length[index]))
+            wrong = self._explain_invalid(seconds, fraction, int(captured[index]), int(length[index]))
             if wrong:
                 stop = int(at[index])
                 at, header, captured, length = at[:index], header[:index], captured[:index], length[:index]
@@ -121,9 +121,9 @@ class Pcap:
         """The result of a walk whose records end at `stop`, where a record can be incomplete."""
         needed = self.header_size
         if not wrong and end - stop >= self.header_size:
-            fields = self._fields(buffer, stop)
+            fields = self._read_header(buffer, stop)
             needed += fields[2]
-            wrong = self._wrong(*fields)
+            wrong = self._explain_invalid(*fields)
         return WalkResult(batch, stop, needed, wrong)
 
     def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
@@ -131,7 +131,7 @@ class Pcap:
         if end - start < self.header_size:
             missing = self.header_size - (end - start)
             return f"inside the {self.header_size} bytes before a packet, {missing} of which are missing"
-        size = self._fields(buffer, start)[2]
+        size = self._read_header(buffer, start)[2]
         return f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
 
     @property
@@ -145,12 +145,12 @@ class Pcap:
         for low in range(0, stop, _GUESSED_AT_ONCE):
             positions: list[int] = self._find_plausible(data, low, min(low + _GUESSED_AT_ONCE, stop)).tolist()
             for first in positions:
-                if self._chain(data, first):
+                if self._begins_chain(data, first):
                     return first
         return None
 
     def _find_plausible(self, data: bytes, low: int, high: int) -> Int64Array:
-        """The positions from `low` to `high` with a plausible record header, as `_plausible` decides."""
+        """The positions from `low` to `high` with a plausible record header, as `_read_plausible_size` decides."""
         header = read_struct_array(np.frombuffer(data, np.uint8), np.arange(low, high), self._layout)
         captured, length = header["captured"].astype(np.int64), header["length"].astype(np.int64)
         if self._lengths_unordered:
@@ -159,24 +159,24 @@ class Pcap:
         plausible &= header["fraction"].astype(np.int64) * self._fraction_ns < 1_000_000_000
         return low + find_rows(plausible)
 
-    def _chain(self, data: bytes, at: int) -> bool:
+    def _begins_chain(self, data: bytes, at: int) -> bool:
         for count in range(_CHAIN):
             if at + self.header_size > len(data):
                 return count >= _MIN_CHAIN
-            size = self._plausible(data, at)
+            size = self._read_plausible_size(data, at)
             if size is None:
                 return False
             at += self.header_size + size
         return True
 
-    def _plausible(self, data: bytes, at: int) -> int | None:
+    def _read_plausible_size(self, data: bytes, at: int) -> int | None:
         """The captured length in the record header at this position; None if the header is not plausible."""
-        _, fraction, captured, length = self._fields(data, at)
+        _, fraction, captured, length = self._read_header(data, at)
         if 0 < captured <= min(length, self._usual) and length <= MAX_RECORD:
             return captured if fraction * self._fraction_ns < 1_000_000_000 else None
         return None
 
-    def _positions(self, buffer: bytearray, start: int, end: int) -> tuple[Int64Array, int]:
+    def _find_records(self, buffer: bytearray, start: int, end: int) -> tuple[Int64Array, int]:
         """The positions of the record headers, and the position after the last complete record."""
         # The only loop over packets: it only finds the next header. It reads up to 16 bytes after `end`.
         skip, unpack = self.header_size, self._word.unpack_from
@@ -194,14 +194,14 @@ class Pcap:
         positions: Int64Array = np.array(length_positions, np.int64) - length_at
         return positions[:-1], length_positions[-1] - length_at
 
-    def _fields(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:
+    def _read_header(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:
         """Seconds, fraction, captured length and length on the wire in the record header at this position."""
         seconds, fraction, captured, length = self._header.unpack_from(buffer, at)
         if self._lengths_swapped or (self._lengths_unordered and captured > length):
             captured, length = length, captured
         return seconds, fraction, captured, length
 
-    def _wrong(self, seconds: int, fraction: int, captured: int, length: int) -> str | None:
+    def _explain_invalid(self, seconds: int, fraction: int, captured: int, length: int) -> str | None:
         """Why a record header is invalid; None if it is valid."""
         if not (seconds or fraction or captured or length):
             return "zero bytes instead of a packet"

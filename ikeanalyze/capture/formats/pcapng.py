@@ -57,7 +57,7 @@ class InterfaceClock(msgspec.Struct, frozen=True):
     offset: int = 0  # seconds to add, signed
 
     def exact(self, ticks: int) -> int:
-        """Time since 1970 in ns, without the offset, rounded down; of any size."""
+        """Time since 1970 in ns, without the offset, rounded down; the result may have any size."""
         power = self.resolution & 0x7F
         return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
 
@@ -68,13 +68,13 @@ class InterfaceClock(msgspec.Struct, frozen=True):
         offset = self.offset * 1_000_000_000
         latest = self.exact(int(ticks.max()))
         fits = latest <= LATEST_NS and EARLIEST_NS <= offset <= LATEST_NS and latest + offset <= LATEST_NS
-        since = self._unsigned(ticks) if fits else None
+        since = self._convert_without_offset(ticks) if fits else None
         if since is not None:
             return since.astype(np.int64) + np.int64(offset)
         exact = (self.exact(tick) + offset for tick in ticks.tolist())
         return np.array([min(max(time, EARLIEST_NS), LATEST_NS) for time in exact], np.int64)
 
-    def _unsigned(self, ticks: UInt64Array) -> UInt64Array | None:
+    def _convert_without_offset(self, ticks: UInt64Array) -> UInt64Array | None:
         """Time in ns without the offset; None if this resolution needs integers of more than 64 bits."""
         power, second = self.resolution & 0x7F, np.uint64(1_000_000_000)
         if not self.resolution & 0x80:
@@ -123,9 +123,9 @@ class Pcapng:
         self.notes: Final[list[CaptureNote]] = []
         self._packets = 0
         self._last_time = 0
-        self._section("<")
+        self._begin_section("<")
 
-    def _section(self, order: str) -> None:
+    def _begin_section(self, order: str) -> None:
         self._order = order
         self._first = len(self.interfaces)  # index of the section's interface 0
         self._clocks: dict[InterfaceClock, int] = {}  # the distinct ones of this section, numbered
@@ -141,17 +141,17 @@ class Pcapng:
         batches: list[RecordBatch] = []
         at, wrong = start, None
         while True:
-            offsets, at = self._packets_from(buffer, view, at, end)
+            offsets, at = self._find_packet_blocks(buffer, view, at, end)
             if len(offsets):
-                batch, refused = self._columns(view, np.asarray(offsets, np.int64))
+                batch, refused = self._decode_packets(view, np.asarray(offsets, np.int64))
                 if len(batch):
                     batches.append(batch)
                 if refused is not None:
                     at, wrong = refused
-                    return WalkResult(_joined(view, batches), at, _EMPTY_BLOCK, wrong)
-            needed, wrong = self._control(buffer, at, end)
+                    return WalkResult(_join_batches(view, batches), at, _EMPTY_BLOCK, wrong)
+            needed, wrong = self._decode_block(buffer, at, end)
             if wrong or at + needed > end:
-                return WalkResult(_joined(view, batches), at, needed, wrong)
+                return WalkResult(_join_batches(view, batches), at, needed, wrong)
             at += needed
 
     def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
@@ -165,7 +165,7 @@ class Pcapng:
         article = "an" if name[0] in "aeiou" else "a"
         return f"inside {article} {name} of {size} bytes, {start + size - end} of which are missing"
 
-    def _packets_from(
+    def _find_packet_blocks(
         self, buffer: bytearray, view: UInt8Array, at: int, end: int
     ) -> tuple[list[int] | Int64Array, int]:
         """The positions of the packet blocks before the next block that must be decoded, and that block's position."""
@@ -189,16 +189,16 @@ class Pcapng:
                 return offsets, at
             elif block_type in (SIMPLE_PACKET, OBSOLETE_PACKET):
                 append(at)
-            elif not self._closed(buffer, at, size):
+            elif not self._has_valid_trailer(buffer, at, size):
                 return offsets, at
             at = behind
 
-    def _closed(self, buffer: bytearray, at: int, size: int) -> bool:
+    def _has_valid_trailer(self, buffer: bytearray, at: int, size: int) -> bool:
         """Whether a block ends with its length, as it must; `size` is that length in whole words."""
         trailer = self._head.unpack_from(buffer, at + size - 8)[1]
         return trailer in (size, self._head.unpack_from(buffer, at)[1])
 
-    def _control(self, buffer: bytearray, at: int, end: int) -> tuple[int, str | None]:
+    def _decode_block(self, buffer: bytearray, at: int, end: int) -> tuple[int, str | None]:
         """Decode a section header or interface description; blocks of other types are incomplete or invalid here.
 
         Returns the bytes of the block (or the bytes needed to decode its size), and why it is invalid.
@@ -210,24 +210,24 @@ class Pcapng:
             order = pcapng_blocks.get_byte_order(bytes(buffer[at + 8 : at + 12]))
             if order is None:
                 return 0, "a section header has no byte-order magic"
-            self._section(order)
+            self._begin_section(order)
             claimed = self._head.unpack_from(buffer, at)[1]
         size = pcapng_blocks.round_up_to_word(claimed)
         if not _SHORTEST.get(block_type, _EMPTY_BLOCK) <= size <= _MAX_BLOCK:
             return 0, f"a block of type {block_type} is said to be {claimed} bytes long"
         if at + size > end:
             return size, None
-        if not self._closed(buffer, at, size):
+        if not self._has_valid_trailer(buffer, at, size):
             return 0, f"a block of {claimed} bytes has another length at its end"
         if block_type == SECTION:
             major, minor = Struct(self._order + "2H").unpack_from(buffer, at + 12)
             if major != 1:
                 return 0, f"a section has version {major}.{minor}, which is not known"
         else:
-            self._interface(bytes(buffer[at + 8 : at + size - 4]))
+            self._add_interface(bytes(buffer[at + 8 : at + size - 4]))
         return size, None
 
-    def _interface(self, body: bytes) -> None:
+    def _add_interface(self, body: bytes) -> None:
         link_type, snaplen = Struct(self._order + "HxxI").unpack_from(body)
         names: dict[int, str] = {}
         resolution, offset, fcs = _MICROSECONDS, 0, None
@@ -248,7 +248,7 @@ class Pcapng:
         self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
         self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
 
-    def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
+    def _decode_packets(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
         """The packets of complete blocks up to the first invalid block; its position and why it is invalid."""
         head = read_struct_array(view, at, self._layout)
         block_type, claimed = head["type"], head["size"].astype(np.int64)
@@ -273,7 +273,9 @@ class Pcapng:
         wrong = (captured > room) | (interface >= len(self._clock_of)) | ((trailer != size) & (trailer != claimed))
         if wrong.any():
             first = int(wrong.argmax())
-            why = self._why(int(claimed[first]), int(captured[first]), int(room[first]), interface[first])
+            why = self._explain_invalid_packet(
+                int(claimed[first]), int(captured[first]), int(room[first]), interface[first]
+            )
             refused = int(at[first]), why
             at, head, offset, captured = at[:first], head[:first], offset[:first], captured[:first]
             length, interface = length[:first], interface[:first]
@@ -284,20 +286,20 @@ class Pcapng:
             offset=offset,
             captured=captured,
             length=np.maximum(captured, length),
-            time_ns=self._times(ticks, interface, simple),
+            time_ns=self._convert_times(ticks, interface, simple),
             interface=(interface + self._first).astype(np.uint32),
         )
         self._packets += len(batch)
         return batch, refused
 
-    def _why(self, size: int, captured: int, room: int, interface: int) -> str:
+    def _explain_invalid_packet(self, size: int, captured: int, room: int, interface: int) -> str:
         if interface >= len(self._clock_of):
             return f"a packet belongs to interface {interface}, which its section does not describe"
         if captured > room:
             return f"a packet block of {size} bytes is said to hold a packet of {captured}"
         return f"a packet block of {size} bytes has another length at its end"
 
-    def _times(self, ticks: UInt64Array, interface: UInt32Array, simple: BoolArray | None) -> Int64Array:
+    def _convert_times(self, ticks: UInt64Array, interface: UInt32Array, simple: BoolArray | None) -> Int64Array:
         if not len(ticks):
             return np.zeros(0, np.int64)
         if len(self._clocks) == 1:
@@ -319,7 +321,7 @@ class Pcapng:
         return times
 
 
-def _joined(view: UInt8Array, batches: list[RecordBatch]) -> RecordBatch:
+def _join_batches(view: UInt8Array, batches: list[RecordBatch]) -> RecordBatch:
     if len(batches) == 1:
         return batches[0]
     nothing = np.zeros(0, np.int64)

@@ -38,7 +38,7 @@ _END_OF_OPTIONS: Final = bytes(4)
 #: Code and size of an option, by byte order.
 _OPTION_HEADERS: Final = {order: Struct(order + "2H") for order in "<>"}
 _MAX_OPTION_BYTES: Final = 0xFFFF
-#: Of an enhanced packet block without frame and options.
+#: Bytes of an enhanced packet block without frame and options.
 _ENHANCED_PACKET_BYTES: Final = 32
 #: Type, size, interface, time, captured and original length of an enhanced packet block, by byte order.
 _ENHANCED_PACKET_FIELDS: Final = {order: Struct(order + "3I8s2I") for order in "<>"}
@@ -76,7 +76,7 @@ def read_options(data: bytes, order: str) -> Iterator[Option]:
 def write_options(options: Iterable[Option], order: str) -> bytes:
     """Encode options and the end of options; empty without options."""
     header = _OPTION_HEADERS[order]
-    parts = [header.pack(code, len(value)) + _padded(value) for code, value in options]
+    parts = [header.pack(code, len(value)) + _pad_to_word(value) for code, value in options]
     return b"".join([*parts, _END_OF_OPTIONS]) if parts else b""
 
 
@@ -114,7 +114,7 @@ def iterate_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int
 def encode_section_header(options: Iterable[Option], order: str) -> bytes:
     """A section header block with unknown section length."""
     fixed = Struct(order + "I2H").pack(_BYTE_ORDER, 1, 0) + _UNKNOWN_LENGTH
-    return _block(SECTION, fixed + write_options(options, order), order)
+    return _encode_block(SECTION, fixed + write_options(options, order), order)
 
 
 def reopen_section_header(header: bytes, order: str, comment: str | None) -> bytes:
@@ -123,19 +123,19 @@ def reopen_section_header(header: bytes, order: str, comment: str | None) -> byt
     if comment is None:
         return block
     options = [*read_options(block[_SECTION_OPTIONS_AT:-4], order), make_comment_option(comment)]
-    return _block(SECTION, block[8:_SECTION_OPTIONS_AT] + write_options(options, order), order)
+    return _encode_block(SECTION, block[8:_SECTION_OPTIONS_AT] + write_options(options, order), order)
 
 
 def encode_interface_description(link_type: int, snaplen: int, options: Iterable[Option], order: str) -> bytes:
     """An interface description block."""
     fixed = Struct(order + "HxxI").pack(link_type, snaplen)
-    return _block(INTERFACE, fixed + write_options(options, order), order)
+    return _encode_block(INTERFACE, fixed + write_options(options, order), order)
 
 
 def encode_decryption_secrets(secrets_type: int, secrets: bytes, order: str) -> bytes:
     """A decryption secrets block."""
     fixed = Struct(order + "2I").pack(secrets_type, len(secrets))
-    return _block(DECRYPTION_SECRETS, fixed + _padded(secrets), order)
+    return _encode_block(DECRYPTION_SECRETS, fixed + _pad_to_word(secrets), order)
 
 
 def parse_decryption_secrets(block: bytes, order: str) -> tuple[int, bytes]:
@@ -146,7 +146,7 @@ def parse_decryption_secrets(block: bytes, order: str) -> tuple[int, bytes]:
 
 def encode_simple_packet(frame: bytes, order: str) -> bytes:
     """A simple packet block with all of a frame."""
-    return _block(SIMPLE_PACKET, Struct(order + "I").pack(len(frame)) + _padded(frame), order)
+    return _encode_block(SIMPLE_PACKET, Struct(order + "I").pack(len(frame)) + _pad_to_word(frame), order)
 
 
 class PacketBlockHeader(msgspec.Struct, frozen=True):
@@ -186,11 +186,11 @@ def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str, le
     return b"".join((begin, frame, padding, options, begin[4:8]))
 
 
-def _block(block_type: int, body: bytes, order: str) -> bytes:
+def _encode_block(block_type: int, body: bytes, order: str) -> bytes:
     word = Struct(order + "I")
     size = word.pack(len(body) + 12)
     return word.pack(block_type) + size + body + size
 
 
-def _padded(data: bytes) -> bytes:
+def _pad_to_word(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)

@@ -59,7 +59,7 @@ class CaptureSource:
         self.consumed = self.position = offset
 
     def identify(self) -> tuple[int, int]:
-        """Device and inode of the file, which tell it from another one that has its name by now."""
+        """Device and inode of the file: another file may have its name by now."""
         status = os.fstat(self._raw.fileno())
         return status.st_dev, status.st_ino
 
@@ -82,7 +82,7 @@ class CaptureSource:
 
     def close(self) -> None:
         """Close the underlying file, unless it is standard input."""
-        if self._raw is not _standard_input():
+        if self._raw is not _get_standard_input():
             self._raw.close()
 
     def _read_raw(self, target: memoryview) -> int:
@@ -129,7 +129,7 @@ def open_source(path: str | os.PathLike[str]) -> CaptureSource:
     path = os.fspath(path)
     name = "standard input" if path == "-" else path
     try:
-        raw = _standard_input() if path == "-" else open(path, "rb", buffering=0)  # noqa: SIM115
+        raw = _get_standard_input() if path == "-" else open(path, "rb", buffering=0)  # noqa: SIM115
     except FileNotFoundError:
         raise CaptureError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -137,13 +137,13 @@ def open_source(path: str | os.PathLike[str]) -> CaptureSource:
     except PermissionError:
         raise CaptureError(f"{name}: permission denied; read it as a user who may") from None
     except (OSError, ValueError) as error:
-        raise CaptureError(f"{name}: cannot be opened ({_why(error)})") from None
+        raise CaptureError(f"{name}: cannot be opened ({_get_reason(error)})") from None
     if raw is None:
         raise CaptureError(f"{name}: is closed; name a file instead")
     try:
-        source = CaptureSource(name, raw, _size(raw), _head(raw))
+        source = CaptureSource(name, raw, _get_size(raw), _read_head(raw))
     except OSError as error:
-        raise CaptureError(f"{name}: cannot be read ({_why(error)})") from None
+        raise CaptureError(f"{name}: cannot be read ({_get_reason(error)})") from None
     head = source._head
     if not head:
         source.close()
@@ -152,11 +152,11 @@ def open_source(path: str | os.PathLike[str]) -> CaptureSource:
     return source if decoder is None else _Compressed(source, decoder)
 
 
-def _standard_input() -> io.BufferedReader | None:
+def _get_standard_input() -> io.BufferedReader | None:
     return cast(io.BufferedReader, sys.stdin.buffer) if sys.stdin is not None else None
 
 
-def _size(raw: io.RawIOBase | io.BufferedIOBase) -> int | None:
+def _get_size(raw: io.RawIOBase | io.BufferedIOBase) -> int | None:
     try:
         status = os.fstat(raw.fileno())
     except OSError:  # standard input is replaced by an object without file descriptor
@@ -164,7 +164,7 @@ def _size(raw: io.RawIOBase | io.BufferedIOBase) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _head(raw: io.RawIOBase | io.BufferedIOBase) -> bytes:
+def _read_head(raw: io.RawIOBase | io.BufferedIOBase) -> bytes:
     """The first four bytes, fewer only at the end of the file."""
     head = b""
     while len(head) < 4:
@@ -178,5 +178,5 @@ def _head(raw: io.RawIOBase | io.BufferedIOBase) -> bytes:
     return head
 
 
-def _why(error: Exception) -> str:
+def _get_reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -188,9 +188,9 @@ class _SelectedBlocks:
             elif block_type in pcapng_blocks.PACKET_BLOCKS:
                 row += 1
                 if row in chosen:
-                    yield self._comment(block, block_type, self._comments.get(first + row)), 1
+                    yield self._add_comment_to_block(block, block_type, self._comments.get(first + row)), 1
 
-    def _comment(self, block: memoryview, block_type: int, comment: str | None) -> memoryview | bytes:
+    def _add_comment_to_block(self, block: memoryview, block_type: int, comment: str | None) -> memoryview | bytes:
         """The block with a further comment if one is given."""
         if comment is None:
             return block

@@ -107,7 +107,7 @@ def build_cleartext_frame(frame: bytes, link_type: int, ip_at: int, clear: Clear
     # the protocol of a later IPv6 fragment is that of the first header after the fragment header, such as options
     if ip.protocol not in (PROTOCOL_UDP, PROTOCOL_TCP) and not (ip.later and ip.version == 6):
         raise FrameRewriteError(f"the packet has IP protocol {ip.protocol}, which is neither UDP nor TCP")
-    ports = clear.ports or _ports(ip)
+    ports = clear.ports or _get_ports(ip)
     payload = (NON_ESP_MARKER if _has_marker(ip, ports, clear) else b"") + clear.message
     packet = _build_ip(ip, ports, payload)
     return CleartextFrame(
@@ -159,13 +159,13 @@ def _parse_ipv6(packet: bytes) -> _IpPacket:
         headers[protocol_at], protocol_at = next_header, len(headers)
         headers += header
         if next_header == ROUTING_HEADER:
-            destination = _final_destination(header) or destination
+            destination = _get_final_destination(header) or destination
         next_header = header[0]
         at += len(header)
     return _IpPacket(6, headers, protocol_at, next_header, offset != 0, source + destination, packet[at:end])
 
 
-def _final_destination(routing: bytes) -> bytes | None:
+def _get_final_destination(routing: bytes) -> bytes | None:
     """The final destination in a routing header, which the checksum covers (RFC 8200, 8.1); None if already reached."""
     routing_type, segments_left = routing[2], routing[3]
     if not segments_left or len(routing) < 24:
@@ -175,7 +175,7 @@ def _final_destination(routing: bytes) -> bytes | None:
     return routing[-16:] if routing_type in (0, 2) else None
 
 
-def _ports(ip: _IpPacket) -> tuple[int, int]:
+def _get_ports(ip: _IpPacket) -> tuple[int, int]:
     if ip.later:
         raise FrameRewriteError("it is a later fragment of an IP packet, which has no ports")
     if len(ip.payload) < 8:

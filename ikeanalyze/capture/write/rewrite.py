@@ -97,7 +97,7 @@ def rewrite_capture(
     with open_capture(path) as reader:
         if _is_same(reader, out):
             raise CaptureError(f"{reader.source.name}: is also the output. Name another output with -o")
-        head = _file_head(reader, edits, comment) if reader.format == "pcap" else b""
+        head = _encode_file_header(reader, edits, comment) if reader.format == "pcap" else b""
         rewriter = _CaptureRewriter(reader, edits, comment)
         with open_output(out) as stream:
             stream.write(head)
@@ -119,7 +119,7 @@ def _is_same(reader: CaptureReader, out: str | BinaryIO) -> bool:
         return False
 
 
-def _file_head(reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> bytes:
+def _encode_file_header(reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> bytes:
     longest = max((len(clear.message) for edit in edits.values() for clear in edit.clear), default=0)
     application = f"ikeanalyze {installed_version()}"
     try:
@@ -147,8 +147,8 @@ class _CaptureRewriter:
         batch = segment.batch
         first = self._result.packets + 1
         wanted = self._numbers[slice(*np.searchsorted(self._numbers, [first, first + len(batch)]))]
-        edits = {number - first: edit for number in wanted.tolist() if (edit := self._edit(number))}
-        frames = self._frames(batch, edits)
+        edits = {number - first: edit for number in wanted.tolist() if (edit := self._get_edit(number))}
+        frames = self._build_frames(batch, edits)
         if self._reader.format == "pcap":
             yield self._rewrite_records(batch, edits, frames)
         else:
@@ -185,7 +185,7 @@ class _CaptureRewriter:
                     break
         return too_long
 
-    def _edit(self, number: int) -> PacketEdit | None:
+    def _get_edit(self, number: int) -> PacketEdit | None:
         edit = self._edits[number]
         if number in self._too_long or (not edit.clear and not edit.keep and edit.into in self._too_long):
             self._result.unchanged += 1
@@ -198,7 +198,7 @@ class _CaptureRewriter:
         else:
             self._unlisted += 1
 
-    def _frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
+    def _build_frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
         """The frames in clear by row of the batch; edits that cannot be applied are removed from `edits`."""
         # a packet that is removed for a message in another one has a link header of the same kind: both are refused
         rows = np.array(list(edits), np.int64)
@@ -213,12 +213,14 @@ class _CaptureRewriter:
             its = np.flatnonzero(link_types == link_type)
             located = locate_ip_packets(link_type, batch.buffer, at[its], end[its])
             if located is None:
-                self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(link_type)} is not decoded")
+                self._leave_unchanged(
+                    edits, rows[its].tolist(), f"link type {get_link_type_name(link_type)} is not decoded"
+                )
                 continue
             columns = (rows[its], at[its], end[its], located.at - at[its], located.family)
             for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
                 if not family:
-                    self._refuse(edits, [row], "it has no IP packet")
+                    self._leave_unchanged(edits, [row], "it has no IP packet")
                     continue
                 frame = bytes(source[low:high])
                 try:
@@ -226,10 +228,10 @@ class _CaptureRewriter:
                         build_cleartext_frame(frame, link_type, ip_at, clear) for clear in edits[row].clear
                     ]
                 except FrameRewriteError as error:
-                    self._refuse(edits, [row], str(error))
+                    self._leave_unchanged(edits, [row], str(error))
         return clear_frames
 
-    def _refuse(self, edits: dict[int, PacketEdit], rows: Sequence[int], text: str) -> None:
+    def _leave_unchanged(self, edits: dict[int, PacketEdit], rows: Sequence[int], text: str) -> None:
         for row in rows:
             del edits[row]
             self._result.unchanged += 1
@@ -264,7 +266,7 @@ class _CaptureRewriter:
                 if (edit := edits.get(row)) is None:
                     continue
                 interface = self._interfaces[int(segment.batch.interface[row])]
-                new = self._blocks_for(
+                new = self._encode_blocks(
                     row, edit, frames.get(row, []), bytes(whole[at : at + size]), block_type, interface
                 )
                 if new is None:
@@ -275,7 +277,7 @@ class _CaptureRewriter:
                 done = at + size
         yield whole[done:]
 
-    def _blocks_for(
+    def _encode_blocks(
         self,
         row: int,
         edit: PacketEdit,
@@ -289,10 +291,10 @@ class _CaptureRewriter:
         if block_type != pcapng_blocks.SIMPLE_PACKET:
             head = pcapng_blocks.parse_packet_block_header(block, order)
             return b"".join(
-                self._enhanced(head, clear, frame, interface, again=edit.keep or index > 0)
+                self._encode_enhanced_packet(head, clear, frame, interface, again=edit.keep or index > 0)
                 for index, (clear, frame) in enumerate(zip(edit.clear, frames, strict=True))
             )
-        whole = [_with_fcs(frame.frame, interface, interface.fcs_bytes) for frame in frames]
+        whole = [_append_fcs(frame.frame, interface, interface.fcs_bytes) for frame in frames]
         if interface.snaplen and any(len(frame) > interface.snaplen for frame in whole):
             self._result.unchanged += 1
             text = f"in clear it is longer than the snapshot length of {interface.snaplen} bytes"
@@ -303,7 +305,7 @@ class _CaptureRewriter:
             self._uncommented += len(frames)
         return b"".join(pcapng_blocks.encode_simple_packet(frame, order) for frame in whole)
 
-    def _enhanced(
+    def _encode_enhanced_packet(
         self,
         head: PacketBlockHeader,
         clear: CleartextMessage,
@@ -324,8 +326,8 @@ class _CaptureRewriter:
                 options.append((code, struct.pack(order + "I", kept)))
             elif code != pcapng_blocks.EPB_HASH and code not in pcapng_blocks.UNCOPIED_OPTIONS and not again:
                 options.append((code, value))
-        options += _comments(clear, clear_frame)
-        frame = _with_fcs(clear_frame.frame, interface, fcs)
+        options += _make_comments(clear, clear_frame)
+        frame = _append_fcs(clear_frame.frame, interface, fcs)
         return pcapng_blocks.encode_enhanced_packet(replace(head, options=tuple(options)), frame, order)
 
     def _rewrite_records(
@@ -342,13 +344,13 @@ class _CaptureRewriter:
             left_out[row] = not edit.keep
             head = PacketBlockHeader(0, times[8 * row : 8 * row + 8], ())
             new[row] = b"".join(
-                self._enhanced(head, clear, frame, interface, again=False)
+                self._encode_enhanced_packet(head, clear, frame, interface, again=False)
                 for clear, frame in zip(edit.clear, frames.get(row, ()), strict=True)
             )
         return encode_packet_blocks(batch, interface.resolution, left_out, new)
 
 
-def _comments(clear: CleartextMessage, clear_frame: CleartextFrame) -> list[pcapng_blocks.Option]:
+def _make_comments(clear: CleartextMessage, clear_frame: CleartextFrame) -> list[pcapng_blocks.Option]:
     texts = [clear.comment] if clear.comment else []
     if clear_frame.tcp:
         texts.append(_IN_TCP)
@@ -356,7 +358,7 @@ def _comments(clear: CleartextMessage, clear_frame: CleartextFrame) -> list[pcap
     return [pcapng_blocks.make_comment_option("; ".join(texts))] if texts else []
 
 
-def _with_fcs(frame: bytes, interface: Interface, fcs_bytes: int | None) -> bytes:
+def _append_fcs(frame: bytes, interface: Interface, fcs_bytes: int | None) -> bytes:
     """Append the frame check sequence if frames of the interface have one."""
     if fcs_bytes == _ETHERNET_FCS and interface.link_type == LinkType.ETHERNET:
         return frame + frame_check_sequence(frame)

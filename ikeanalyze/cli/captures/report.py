@@ -299,9 +299,9 @@ def _read_in_parts(
 ) -> Analysis | None:
     """Analyse a capture that is larger than memory in parts; None: it has to be read in memory.
 
-    If its tables are `streamed` to Parquet, the result has only the first row of each, except of the handshakes that
-    --fail-on needs. With a selection, all handshakes
-    are in the result, but frames, messages and exchanges only of those that are selected.
+    If its tables are `streamed` to Parquet, the result has only the first row of each, except that --fail-on needs all
+    handshakes. With a selection, the result has all handshakes, but only the frames, messages and exchanges of the
+    selected ones.
     """
     plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
     if plan is None or (output.is_drawn and _is_small(captures)):

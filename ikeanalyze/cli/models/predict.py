@@ -29,7 +29,7 @@ from ikeanalyze.model.prediction.link import (
 )
 from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, expand_links, parse_value_list
 from ikeanalyze.model.prediction.plausibility import find_warnings
-from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import Prediction, TransmissionConfig, predict_handshake
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
 from ikeanalyze.model.prediction.what_if.apply import apply_changes
@@ -162,9 +162,9 @@ class TransmissionOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = False
 
-    def make_uses(self) -> list[RunConfig]:
+    def make_configs(self) -> list[TransmissionConfig]:
         """Return all combinations of policies and transports."""
-        uses = []
+        configs = []
         for text in dict.fromkeys(self.retransmission_policy):
             with refuse_option("--retransmission-policy", PolicyError):
                 policy = parse_policy(text)
@@ -173,8 +173,8 @@ class TransmissionOptions(Struct, frozen=True, kw_only=True):
                 policy = replace(policy, name=text)
             for transport in dict.fromkeys(self.transport):
                 trigger, size = self.responder_retransmit_trigger, self.fragment_size
-                uses.append(RunConfig(policy, transport, trigger, size, self.until_established))
-        return uses
+                configs.append(TransmissionConfig(policy, transport, trigger, size, self.until_established))
+        return configs
 
 
 class SimulationOptions(Struct, frozen=True, kw_only=True):
@@ -328,9 +328,9 @@ def predict(
     check_rtt(inputs.recorded_rtt, "--recorded-rtt")
     if inputs.handshake is not None and len(captures) > 1:
         _refuse("--handshake", "cannot be combined with several captures")
-    links, uses, changes = link.make_links(), transmission.make_uses(), what_if.make_changes()
+    links, configs, changes = link.make_links(), transmission.make_configs(), what_if.make_changes()
     simulation.parse_budgets()  # before the captures are read
-    runs = len(captures) * len(links) * len(uses) * simulation.runs
+    runs = len(captures) * len(links) * len(configs) * simulation.runs
     if runs > _TOTAL_RUN_LIMIT:
         _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
     named = {"--link": link.link, "--retransmission-policy": transmission.retransmission_policy}
@@ -341,10 +341,10 @@ def predict(
         vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt, payloads=bool(changes), payload_sizes=bool(changes)
     )
     analysis = read_captures(captures, inputs, messages, options)
-    flows = [_change(flow, changes) for flow in _get_flows(analysis, inputs)]
+    flows = [_change_flow(flow, changes) for flow in _get_flows(analysis, inputs)]
     is_drawn = output.figures is not None or output.output_format == "html"
-    predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
-    _warn(predictions, messages)
+    predictions = _predict(flows, links, configs, simulation, is_drawn=is_drawn, quiet=messages.quiet)
+    _print_warnings(predictions, messages)
     # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.render.prediction.formats import make_prediction_formats, write_prediction_figures
 
@@ -357,14 +357,14 @@ def predict(
 def _predict(
     flows: list[HandshakeFlow],
     links: list[LinkModel],
-    uses: list[RunConfig],
+    configs: list[TransmissionConfig],
     simulation: SimulationOptions,
     *,
     is_drawn: bool,
     quiet: bool,
 ) -> list[Prediction]:
     budgets = simulation.parse_budgets()
-    total = len(flows) * len(links) * len(uses)
+    total = len(flows) * len(links) * len(configs)
     keep = False
     if is_drawn:
         from ikeanalyze.render.prediction.figures import MAX_COLOURS  # loads Altair, which few predictions need
@@ -372,13 +372,13 @@ def _predict(
         keep = total <= MAX_COLOURS
     predictions = []
     with make_progress_bar(quiet=quiet, label="predicting", counts=True) as report:
-        for flow, use, link in product(flows, uses, links):
+        for flow, config, link in product(flows, configs, links):
             try:
                 predictions.append(
                     predict_handshake(
                         flow,
                         link,
-                        use,
+                        config,
                         runs=simulation.runs,
                         seed=simulation.seed,
                         keep=keep,
@@ -414,14 +414,14 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions) -> list[HandshakeFl
     return flows
 
 
-def _change(flow: HandshakeFlow, changes: HandshakeChanges) -> HandshakeFlow:
+def _change_flow(flow: HandshakeFlow, changes: HandshakeChanges) -> HandshakeFlow:
     try:
         return apply_changes(flow, changes) if changes else flow
     except (ChangeError, LayoutError) as error:
         raise CommandError(f"{display_path(flow.capture)}: {error}") from None
 
 
-def _warn(predictions: list[Prediction], messages: MessageOptions) -> None:
+def _print_warnings(predictions: list[Prediction], messages: MessageOptions) -> None:
     """Warn of what may make the predictions wrong."""
     for warning in find_warnings(predictions):
         messages.remark(f"{display_path(warning.capture)}: {warning.message}")

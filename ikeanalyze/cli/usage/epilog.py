@@ -3,11 +3,14 @@
 from typing import Any
 
 
-def write_examples(context: Any, formatter: Any) -> None:
-    """Write the examples of a command at the end of its help, as they are: they can be copied."""
-    from ikeanalyze.cli.usage.examples import EXAMPLES  # for help alone
+class ExamplesInHelp:
+    """Base of commands and groups of Typer whose help ends with examples."""
 
-    if examples := EXAMPLES.get(context.command_path.partition(" ")[2]):
-        with formatter.section("Examples"):
-            for line in examples:
-                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples as they are, so that they can be copied."""
+        from ikeanalyze.cli.usage.examples import EXAMPLES  # for help alone
+
+        if examples := EXAMPLES.get(ctx.command_path.partition(" ")[2]):
+            with formatter.section("Examples"):
+                for line in examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")

@@ -73,9 +73,9 @@ class DaskWorkers:
     @property
     def width(self) -> int:
         """Number of tasks that run at the same time; `TaskError` if the scheduler does not answer."""
-        return max(1, sum(self._threads().values()))
+        return max(1, sum(self._count_threads().values()))
 
-    def _threads(self) -> dict[str, int]:
+    def _count_threads(self) -> dict[str, int]:
         """Threads of each worker; `TaskError` if the scheduler does not answer."""
         if self._client.status == "closed":  # Dask has given up
             raise self._make_lost_scheduler_error()
@@ -108,7 +108,7 @@ class DaskWorkers:
         """Why no task makes progress, or None."""
         with suppress(TaskError):
             if self._client.status == "running":
-                return None if self._threads() else f"the cluster {self._address} has no workers"
+                return None if self._count_threads() else f"the cluster {self._address} has no workers"
         return f"no connection to the scheduler {self._address}"
 
     def _make_lost_scheduler_error(self) -> TaskError:

@@ -66,28 +66,28 @@ def run_tasks(
                 say(f"waiting: {why}")
         for future in ended:
             task = under_way.pop(future)
-            written = _result(future, workers)
+            written = _get_result(future, workers)
             if written is None:
                 suspects.append(task)
             else:
                 yield written
     for task in suspects:
-        yield from _alone(task, workers)
+        yield from _run_alone(task, workers)
 
 
-def _alone(task: BatchTask, workers: Workers) -> Iterator[TaskResult]:
+def _run_alone(task: BatchTask, workers: Workers) -> Iterator[TaskResult]:
     """Run a task while no other task runs."""
-    written = _result(workers.submit(task), workers)
+    written = _get_result(workers.submit(task), workers)
     if written is not None:
         yield written
     elif len(task.captures) == 1:
         yield make_failed_shard(task, _DEADLY)
     else:
         for capture in task.captures:
-            yield from _alone(replace(task, captures=(capture,)), workers)
+            yield from _run_alone(replace(task, captures=(capture,)), workers)
 
 
-def _result(future: "Future[TaskResult]", workers: Workers) -> TaskResult | None:
+def _get_result(future: "Future[TaskResult]", workers: Workers) -> TaskResult | None:
     """The result of a task; None: its worker was killed."""
     try:
         return future.result()

@@ -135,11 +135,11 @@ def hash_files(files: Sequence[FileState]) -> str | None:
     """
     if not files:
         return None
-    return sha256("\n".join(sorted(map(_digest_or_reason, files))).encode()).hexdigest()
+    return sha256("\n".join(sorted(map(_hash_or_explain, files))).encode()).hexdigest()
 
 
 @lru_cache(4096)
-def _digest_or_reason(file: FileState) -> str:
+def _hash_or_explain(file: FileState) -> str:
     """The digest of a file, or the reason why it cannot be read. Cached: one file may be for thousands of captures."""
     try:
         return hash_file(file.path)

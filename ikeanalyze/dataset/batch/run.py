@@ -255,12 +255,12 @@ class _Batch:
                 shards.remove_orphans(self._dataset, manifest.shards)
                 if lacking := shards.find_incomplete_shards(self._dataset, manifest.shards.values()):
                     self._report_lost(lacking)
-                    self._record(Change(drop=lacking))
+                    self._record_change(Change(drop=lacking))
                     shards.remove_shards(self._dataset, lacking)
                 plan = make_plan(manifest, self._request)
                 self._report_keys()
                 manifest.complete = False
-                self._record(Change(labels=plan.label_types, patterns=patterns))
+                self._record_change(Change(labels=plan.label_types, patterns=patterns))
                 self._update_shards(plan)
                 if plan.groups:
                     self._read_groups(plan, workers(len(plan.groups)))
@@ -303,7 +303,7 @@ class _Batch:
         columns = describe_columns(self._manifest.labels)
         save_manifest(self._dataset, self._manifest, self._request.version, columns)
 
-    def _record(self, change: Change) -> None:
+    def _record_change(self, change: Change) -> None:
         """Record a change in the journal, then in the manifest."""
         self._journal.add(change)
         self._manifest.apply(change)
@@ -316,9 +316,9 @@ class _Batch:
             if entries:
                 token, successor = shards.rewrite_shard(self._dataset, shard, entries, plan.label_types)
                 shards.publish_shard(self._dataset, token, successor.name)
-                self._record(Change(drop=[shard.name], add=successor))
+                self._record_change(Change(drop=[shard.name], add=successor))
             else:
-                self._record(Change(drop=[shard.name]))
+                self._record_change(Change(drop=[shard.name]))
             shards.remove_shards(self._dataset, [shard.name])
         self.summary.unchanged = len(plan.unchanged)
         self.summary.failed.extend(entry for entry in plan.unchanged if entry.state == "failed")
@@ -351,7 +351,7 @@ class _Batch:
         try:
             report_progress()
             for written in run_tasks(tasks, workers, self._say, report_progress):
-                self._commit(written)
+                self._add_shard(written)
                 entries = written.shard.captures
                 summary.failed.extend(entry for entry in entries if entry.state == "failed")
                 summary.read += len(entries)
@@ -361,7 +361,7 @@ class _Batch:
         finally:
             workers.close()
 
-    def _commit(self, written: TaskResult) -> None:
+    def _add_shard(self, written: TaskResult) -> None:
         """Add a shard to the dataset."""
         try:
             shards.publish_shard(self._dataset, written.token, written.shard.name)
@@ -370,4 +370,4 @@ class _Batch:
                 f"{self._dataset}: the files that the worker {written.process} wrote are missing. "
                 "Name a folder with -o that all workers share"
             ) from None
-        self._record(Change(add=written.shard))
+        self._record_change(Change(add=written.shard))

@@ -113,13 +113,13 @@ def run_task(task: BatchTask, progress: Progress | None = None) -> TaskResult:
     """
     if installed_version() != task.version:
         raise TaskError(
-            f"the worker {_process()} has ikeanalyze {installed_version()}, but this is {task.version}. "
+            f"the worker {_describe_process()} has ikeanalyze {installed_version()}, but this is {task.version}. "
             "Install the same version on all"
         )
     dataset = Path(task.dataset)
     if not (dataset / TABLES[0]).is_dir():
         raise TaskError(
-            f"{dataset}: the worker {_process()} cannot access this folder. "
+            f"{dataset}: the worker {_describe_process()} cannot access this folder. "
             "Name a folder with -o that all workers share"
         )
     captures = [_inspect(wanted, task.shared_keys) for wanted in task.captures]
@@ -135,14 +135,14 @@ def make_failed_shard(task: BatchTask, reason: str) -> TaskResult:
 
 
 def _write(task: BatchTask, captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis]) -> TaskResult:
-    tables = _tables(captures, analyses, task.label_types)
+    tables = _build_tables(captures, analyses, task.label_types)
     shard = Shard(
         name="",
         version=task.version,
         reading=task.reading.to_dict(),
         labels=task.label_types,
         rows={name: tables[name].height for name in TABLES},
-        captures=[_entry(capture, task) for capture in captures],
+        captures=[_make_entry(capture, task) for capture in captures],
     )
     try:
         token, sizes = shards.write_unpublished(Path(task.dataset), tables)
@@ -151,10 +151,10 @@ def _write(task: BatchTask, captures: Sequence[_CaptureOutcome], analyses: Seque
             f"{task.dataset}: cannot be written to ({error.strerror or error}). Run the same command again to resume"
         ) from None
     shard = shards.name_shard(replace(shard, bytes=sizes))
-    return TaskResult(token, shard, sum(bool(capture.warnings) for capture in captures), _process())
+    return TaskResult(token, shard, sum(bool(capture.warnings) for capture in captures), _describe_process())
 
 
-def _process() -> str:
+def _describe_process() -> str:
     return f"{os.uname().nodename}, process {os.getpid()}"
 
 
@@ -196,7 +196,7 @@ def _analyse(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Pro
         raise
     except ImportError as error:
         raise TaskError(
-            f"the worker {_process()} lacks a dependency of ikeanalyze ({error}). Install ikeanalyze there again"
+            f"the worker {_describe_process()} lacks a dependency of ikeanalyze ({error}). Install ikeanalyze there again"
         ) from None
     except (Exception, pl.exceptions.PanicException) as error:
         if len(readable) > 1:
@@ -219,7 +219,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
     options = ReadOptions(
         ports=task.reading.ports,
         vantage=task.reading.vantage,
-        keys=_shared(task.shared_keys),
+        keys=_read_shared_keys(task.shared_keys),
         own_keys=own_keys,
         ids_per_capture=True,
         frames_table=False,
@@ -243,7 +243,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
                 by_path[skipped.path].sha256 = None
     for path, capture in by_path.items():
         of_keys = [
-            f"{_relative_path(capture.wanted, key)}: {text}"
+            f"{_get_relative_path(capture.wanted, key)}: {text}"
             for key in capture.wanted.keys
             for text in key_warnings.get(key.path, ())
         ]
@@ -276,12 +276,12 @@ def _read_large_capture(paths: Sequence[str], options: ReadOptions) -> Analysis 
         return None
     except BucketSpaceError as error:
         raise TaskError(
-            f"{error}. Set TMPDIR to a directory on another disk on {_process()}, and run the same command again"
+            f"{error}. Set TMPDIR to a directory on another disk on {_describe_process()}, and run the same command again"
         ) from None
 
 
 @lru_cache(1)
-def _shared(files: tuple[FileState, ...]) -> "list[KeyFile]":
+def _read_shared_keys(files: tuple[FileState, ...]) -> "list[KeyFile]":
     """The key files for every capture, read once in a process. The batch could read them when it began.
 
     Raises:
@@ -295,11 +295,11 @@ def _shared(files: tuple[FileState, ...]) -> "list[KeyFile]":
         return [read_keys(file.path) for file in files]
     except KeyFileError as error:
         raise TaskError(
-            f"{error}. The worker {_process()} needs this key file: name a file with --keys that all workers share"
+            f"{error}. The worker {_describe_process()} needs this key file: name a file with --keys that all workers share"
         ) from None
 
 
-def _tables(
+def _build_tables(
     captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis], label_types: Mapping[str, LabelType]
 ) -> dict[str, pl.DataFrame]:
     """The four tables; the rows of a capture are contiguous and in the order of the captures."""
@@ -314,18 +314,18 @@ def _tables(
             tables[name] = pl.concat(parts).filter(pl.col("capture").is_in(paths)).with_columns(names).collect()
         else:
             tables[name] = pl.DataFrame(schema=get_columns(name, {}))
-    tables["captures"] = _captures_table(captures, tables["handshakes"])
+    tables["captures"] = _build_captures_table(captures, tables["handshakes"])
     for name in ("captures", "handshakes"):
         tables[name] = add_label_columns(tables[name], labels, label_types)
     return tables
 
 
-def _captures_table(captures: Sequence[_CaptureOutcome], handshakes: pl.DataFrame) -> pl.DataFrame:
+def _build_captures_table(captures: Sequence[_CaptureOutcome], handshakes: pl.DataFrame) -> pl.DataFrame:
     counts = dict(handshakes.filter(~pl.col("rekeyed")).group_by("capture").len().iter_rows())
     rows = []
     for capture in captures:
         name = capture.wanted.capture
-        keys = [_relative_path(capture.wanted, key) for key in capture.wanted.keys]
+        keys = [_get_relative_path(capture.wanted, key) for key in capture.wanted.keys]
         row: list[Any] = [name, capture.state, capture.reason, capture.bytes, capture.sha256, keys]
         if (summary := capture.summary) is not None and capture.reason is None:
             row += [
@@ -340,12 +340,12 @@ def _captures_table(captures: Sequence[_CaptureOutcome], handshakes: pl.DataFram
     return pl.DataFrame(full, schema=schema, orient="row")
 
 
-def _relative_path(wanted: TaskCapture, key: FileState) -> str:
+def _get_relative_path(wanted: TaskCapture, key: FileState) -> str:
     """A key file as seen from its capture, which is the same on every machine."""
     return format_path(os.path.relpath(key.path, os.path.dirname(wanted.path)))
 
 
-def _entry(capture: _CaptureOutcome, task: BatchTask) -> CaptureEntry:
+def _make_entry(capture: _CaptureOutcome, task: BatchTask) -> CaptureEntry:
     keys = (*capture.wanted.keys, *task.shared_keys)
     return CaptureEntry(
         capture=capture.wanted.capture,

@@ -69,13 +69,13 @@ class BucketFolder:
     @property
     def indices(self) -> list[int]:
         """The buckets with frames, and the common one."""
-        return [index for index in range(self.count + 1) if index == COMMON or self._rows(index).exists()]
+        return [index for index in range(self.count + 1) if index == COMMON or self._get_rows_path(index).exists()]
 
     def get_file(self, index: int, kind: str) -> Path:
         """The path of a file of a bucket."""
         return self.path / f"{index:05}.{kind}"
 
-    def _rows(self, index: int) -> Path:
+    def _get_rows_path(self, index: int) -> Path:
         return self.get_file(index, "rows")
 
     def append(self, index: int, kind: str, data: bytes | memoryview) -> None:
@@ -148,7 +148,7 @@ class BucketFolder:
         return BucketContents(traffic, places, sequence)
 
     def _read_rows(self, index: int) -> npt.NDArray[Any]:
-        path = self._rows(index)
+        path = self._get_rows_path(index)
         return np.fromfile(path, _ROW) if path.exists() else np.zeros(0, _ROW)
 
     def _read_entries(self, index: int) -> npt.NDArray[Any]:

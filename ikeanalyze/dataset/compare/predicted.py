@@ -66,7 +66,9 @@ def lay_predictions(
                 matched.setdefault(i, []).append((file, case))
             if not indices:
                 unmatched.append(case)
-    remarks = list(_remark(unmatched, [*comparison.by, *labels], matched, [m.name for m in comparison.metrics]))
+    remarks = list(
+        _describe_unused(unmatched, [*comparison.by, *labels], matched, [m.name for m in comparison.metrics])
+    )
     metrics = tuple(_add_predictions(metric, matched, comparison.confidence) for metric in comparison.metrics)
     return replace(comparison, metrics=metrics, remarks=(*comparison.remarks, *remarks))
 
@@ -89,7 +91,7 @@ def _add_predictions(metric: MetricComparison, matched: _Matched, confidence: fl
     return replace(metric, groups=tuple(groups))
 
 
-def _remark(
+def _describe_unused(
     unmatched: Sequence[PredictedCase], columns: Sequence[str], matched: _Matched, metrics: Sequence[str]
 ) -> Iterator[str]:
     if unmatched:
@@ -194,12 +196,12 @@ def predict_mean(
         median=distribution.median,
         p95=distribution.p95,
         p99=distribution.p99,
-        ratio=_divide(summary.mean, distribution.mean),
+        ratio=_divide_estimate(summary.mean, distribution.mean),
         within=within,
     )
 
 
-def _divide(measured: Estimate | None, predicted: float) -> Estimate | None:
+def _divide_estimate(measured: Estimate | None, predicted: float) -> Estimate | None:
     if measured is None or not predicted:
         return None
     low, high = (None if bound is None else bound / predicted for bound in (measured.low, measured.high))

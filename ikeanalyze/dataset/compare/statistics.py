@@ -48,14 +48,16 @@ _SMALL_TOGETHER: Final = 1_000
 
 def estimate_means(samples: Sequence[Values], confidence: float, resamples: int = RESAMPLES) -> list[Estimate]:
     """The mean of each sample of at least one value, with its bootstrap interval."""
-    return _bootstrap(_mean, [(sample,) for sample in samples], confidence, resamples)
+    return _bootstrap(_compute_mean, [(sample,) for sample in samples], confidence, resamples)
 
 
 def estimate_ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES) -> list[Estimate | None]:
     """Mean of each sample / mean of its baseline, with its bootstrap interval; None: the ratio is not finite."""
     with _ignore_warnings():
-        finite = [i for i, pair in enumerate(pairs) if np.isfinite(_ratio(*pair, axis=-1))]
-    estimates = dict(zip(finite, _bootstrap(_ratio, [pairs[i] for i in finite], confidence, resamples), strict=True))
+        finite = [i for i, pair in enumerate(pairs) if np.isfinite(_compute_ratio(*pair, axis=-1))]
+    estimates = dict(
+        zip(finite, _bootstrap(_compute_ratio, [pairs[i] for i in finite], confidence, resamples), strict=True)
+    )
     return [estimates.get(i) for i in range(len(pairs))]
 
 
@@ -75,7 +77,7 @@ def _find_ranks(size: int, p: float, confidence: float) -> tuple[int | None, int
     with _ignore_warnings():
         places = np.arange(size, dtype=np.float64)
         interval: Any = stats.quantile_test(places, q=0, p=p).confidence_interval(confidence)
-    low, high = _finite(interval.low), _finite(interval.high)
+    low, high = _get_finite(interval.low), _get_finite(interval.high)
     return None if low is None else int(low), None if high is None else int(high)
 
 
@@ -102,11 +104,11 @@ def compute_rank_tests(pairs: Sequence[Pair]) -> list[RankTest]:
     for method, places in by_method.items():
         for rows in _group_by_size([pairs[i] for i in places], _BATCH // 10):
             indices = [places[row] for row in rows]
-            tests.update(zip(indices, _test([pairs[i] for i in indices], method), strict=True))
+            tests.update(zip(indices, _test_pairs([pairs[i] for i in indices], method), strict=True))
     return [tests[i] for i in range(len(pairs))]
 
 
-def _test(pairs: Sequence[Pair], name: str) -> list[RankTest]:
+def _test_pairs(pairs: Sequence[Pair], name: str) -> list[RankTest]:
     """Test pairs of samples of the same two sizes, at least two values each."""
     method: Any = name
     if name == "permutation":
@@ -139,13 +141,13 @@ def correct_p_values(probabilities: Sequence[float]) -> list[float]:
     return [float(p) for p in stats.false_discovery_control(probabilities, method="by")]
 
 
-def _mean(sample: Values, axis: int) -> Any:
+def _compute_mean(sample: Values, axis: int) -> Any:
     # contiguous: rounding of a sum depends on the memory layout
     return np.ascontiguousarray(sample).mean(axis=axis)
 
 
-def _ratio(sample: Values, baseline: Values, axis: int) -> Any:
-    return _mean(sample, axis) / _mean(baseline, axis)
+def _compute_ratio(sample: Values, baseline: Values, axis: int) -> Any:
+    return _compute_mean(sample, axis) / _compute_mean(baseline, axis)
 
 
 def _bootstrap(
@@ -176,7 +178,7 @@ def _bootstrap(
                 rng=_make_generator(),
             ).confidence_interval
         for i, *bounds_ in zip(places, np.atleast_1d(bounds.low), np.atleast_1d(bounds.high), strict=True):
-            low, high = map(_finite, bounds_)
+            low, high = map(_get_finite, bounds_)
             if low is not None or high is not None:
                 estimates[i] = Estimate(estimates[i].value, low, high, f"{method} bootstrap", taken)
     return estimates
@@ -203,7 +205,7 @@ def _make_generator() -> np.random.Generator:
     return np.random.default_rng(_SEED)
 
 
-def _finite(bound: Any) -> float | None:
+def _get_finite(bound: Any) -> float | None:
     return float(bound) if np.isfinite(bound) else None
 
 

@@ -115,7 +115,7 @@ def _read_octets(
     Args:
         words: see `_view_words`.
         at: offset of the text of each line, after the prefix.
-        number: of the line in its dump.
+        number: the number of the line in its dump.
         size: bytes of the dump.
         end: offset of the line's newline.
     """

@@ -134,12 +134,12 @@ class LogMessageReader:
         prefix = None if match is None else _parse_prefix(line[: match.end()])
         text = line if prefix is None else line[prefix.size :]
         if prefix is not None and prefix.group is not None:
-            return True, self._complete(prefix.thread, prefix.group, prefix.sa, number, text)
+            return True, self._complete_messages(prefix.thread, prefix.group, prefix.sa, number, text)
         if prefix is not None:
             self._unnumbered = prefix.thread
         thread = self._unnumbered  # without a prefix: may continue a dump of this thread
         if thread in self._open or _LABEL.fullmatch(text.strip()):
-            return True, self._complete(thread, None, None, number, text)
+            return True, self._complete_messages(thread, None, None, number, text)
         return False, [LogMessage(thread, None, None, number, text.strip())] if text.strip() else []
 
     def finish(self) -> list[LogMessage]:
@@ -148,7 +148,7 @@ class LogMessageReader:
         self._open.clear()
         return incomplete
 
-    def _complete(
+    def _complete_messages(
         self, thread: Thread, group: bytes | None, sa: int | None, number: int, text: bytes
     ) -> list[LogMessage]:
         completed = []

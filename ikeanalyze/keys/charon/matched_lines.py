@@ -29,7 +29,7 @@ def describe_matches(
         block: lines of a log.
         start: offset in it.
         matches: in their order in the block; those of `LogMessageReader.text_pattern` have its groups.
-        labels: of the dumps.
+        labels: the labels of the dumps.
     """
     if not matches:
         return

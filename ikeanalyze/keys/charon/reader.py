@@ -113,22 +113,22 @@ class CharonReader:
         self._records = LogRecords()
         self._selections: set[str] = set()  # the proposals selected so far, at most two
         self._dumps: dict[bytes, Callable[[LogMessage, bytes, _ThreadState], None]] = {
-            b"natd_chunk": self._natd,
-            b"precalculated src_hash": self._hashes_compared,
-            b"encryption key Ka": self._phase1,
-            b"HASH_I data": self._hashed,
-            b"HASH_R data": self._hashed,
-            b"IntAuth_N-1": self._int_auth_begins,
-            b"IntAuth_A|P": self._int_auth_data,
-            b"SK_p": self._sk_p,
-            b"IntAuth_N = prf(Sk_px, data)": self._int_auth_ends,
-            b"IDx'": self._identity,
-            b"octets = message + nonce + prf(Sk_px, IDx')": self._octets,
-            b"octets = message + nonce + prf(Sk_px, IDx') + IntAuth": self._octets,
-            b"secret": self._secret,
-            b"AUTH = prf(prf(secret, keypad), octets)": self._auth_value,
-            b"MSK": self._msk,
-            b"EAP MSK": self._msk,
+            b"natd_chunk": self._read_nat_hash_input,
+            b"precalculated src_hash": self._note_hash_comparison,
+            b"encryption key Ka": self._add_phase1_key,
+            b"HASH_I data": self._read_phase1_hash_input,
+            b"HASH_R data": self._read_phase1_hash_input,
+            b"IntAuth_N-1": self._begin_int_auth,
+            b"IntAuth_A|P": self._add_int_auth_data,
+            b"SK_p": self._keep_sk_p,
+            b"IntAuth_N = prf(Sk_px, data)": self._end_int_auth,
+            b"IDx'": self._keep_identity,
+            b"octets = message + nonce + prf(Sk_px, IDx')": self._begin_auth,
+            b"octets = message + nonce + prf(Sk_px, IDx') + IntAuth": self._begin_auth,
+            b"secret": self._add_auth_secret,
+            b"AUTH = prf(prf(secret, keypad), octets)": self._add_auth_value,
+            b"MSK": self._add_msk,
+            b"EAP MSK": self._add_msk,
         }
         self._labels = [*_DERIVATION, *self._dumps]
         self._lines = LogMessageReader(self._labels, _TEXT)
@@ -147,7 +147,7 @@ class CharonReader:
         """Read a line; returns whether charon wrote it."""
         ours, messages = self._lines.feed(number, line)
         for message in messages:
-            self._message(message)
+            self._handle_message(message)
         return ours
 
     @property
@@ -171,13 +171,13 @@ class CharonReader:
         message = self._lines.make_text(number, before, text)
         if message is None:
             return False
-        self._text(message)
+        self._handle_text(message)
         return True
 
     def finish(self) -> CharonLog | None:
         """Add the keys to the collector and return the other values; None if the log has neither."""
         for message in self._lines.finish():
-            self._message(message)
+            self._handle_message(message)
         for thread in list(self._threads.values()):
             self._end_block(thread)
         keys = self._collector.key_count
@@ -188,11 +188,11 @@ class CharonReader:
             return log
         return None
 
-    def _message(self, message: LogMessage) -> None:
+    def _handle_message(self, message: LogMessage) -> None:
         if message.dump:
             self._handle_dump(message)
         elif _PARSED.match(message.text):
-            self._text(message)
+            self._handle_text(message)
 
     def _handle_dump(self, message: LogMessage) -> None:
         text, data = message.text, message.data
@@ -202,34 +202,34 @@ class CharonReader:
             self._collector.warn(
                 message.line, f'the hex dump of "{text.decode("ascii", "replace")}" is incomplete; not used'
             )
-        thread = self._thread(message)
+        thread = self._get_thread(message)
         place = _DERIVATION.get(text)
         if place is not None:
-            self._derivation(message, place, thread)
+            self._add_to_derivation(message, place, thread)
         elif data is not None:
             self._dumps[text](message, data, thread)
 
     # Messages other than dumps
 
-    def _text(self, message: LogMessage) -> None:
-        text, thread = message.text, self._thread(message)
+    def _handle_text(self, message: LogMessage) -> None:
+        text, thread = message.text, self._get_thread(message)
         process = message.thread[0]
         if text.startswith((b"received packet", b"parsed ")):
             thread.sa, thread.hashed_back, thread.proposal, thread.phase1 = None, False, None, None
         elif text.startswith(b"selected proposal"):
             if selected := _SELECTED.match(text):
-                self._selected(message, thread, selected[1].decode("ascii", "replace"))
+                self._note_proposal(message, thread, selected[1].decode("ascii", "replace"))
         elif text.startswith(b"authentication of"):
             if method := _METHOD.match(text):
-                self._method(thread, own=method[1] is not None, name=method[2].decode())
+                self._note_auth_method(thread, own=method[1] is not None, name=method[2].decode())
         elif text.startswith(b"Starting "):
             if _STARTED.match(text):
-                self._restarted(process)
+                self._handle_restart(process)
         elif text.startswith(b"checkout "):
             thread.checked_out = None
         elif checked_in := _CHECKED_IN.match(text):
             if checked_in[3] != b"0" * 16:
-                sa = self._sa(process, int(checked_in[1]))
+                sa = self._get_sa(process, int(checked_in[1]))
                 sa.spi_i, sa.spi_r = (bytes.fromhex(spi.decode()) for spi in checked_in.group(2, 3))
         elif checked_out := _CHECKED_OUT.match(text):
             thread.checked_out = int(checked_out[1])
@@ -239,32 +239,32 @@ class CharonReader:
         elif created := _CREATED.match(text):
             number = message.sa or thread.checked_out
             if number is not None and number != int(created[1]):
-                sa = self._sa(process, number)
+                sa = self._get_sa(process, number)
                 # Two children: both peers rekey at the same time, and the order of their derivations is unknown.
                 sa.child = int(created[1]) if sa.child is None else 0
         elif destroyed := _DESTROYED.match(text):
             self._numbered.pop((process, int(destroyed[1])), None)
 
-    def _selected(self, message: LogMessage, thread: _ThreadState, text: str) -> None:
+    def _note_proposal(self, message: LogMessage, thread: _ThreadState, text: str) -> None:
         thread.proposal = text
         if len(self._selections) < 2:
             self._selections.add(text)
-        if (sa := self._named_sa(message, thread)) is not None:
+        if (sa := self._find_named_sa(message, thread)) is not None:
             sa.latest = text
             if sa.child:
-                self._sa(message.thread[0], sa.child).latest = text
+                self._get_sa(message.thread[0], sa.child).latest = text
 
-    def _current_proposal(self, message: LogMessage, thread: _ThreadState) -> str | None:
+    def _get_current_proposal(self, message: LogMessage, thread: _ThreadState) -> str | None:
         """The proposal of the message being processed; in logs without threads, only if a single one was selected."""
         return thread.proposal if message.thread[1] is not None or len(self._selections) == 1 else None
 
-    def _method(self, thread: _ThreadState, *, own: bool, name: str) -> None:
+    def _note_auth_method(self, thread: _ThreadState, *, own: bool, name: str) -> None:
         if own:
             thread.method = name
         elif thread.auth is not None and thread.auth.method is None:
             thread.auth.method = name
 
-    def _restarted(self, process: bytes) -> None:
+    def _handle_restart(self, process: bytes) -> None:
         """The daemon starts: thread and IKE SA numbers are assigned again."""
         for key in [key for key in self._threads if key[0] == process]:
             self._end_block(self._threads.pop(key))
@@ -273,7 +273,7 @@ class CharonReader:
 
     # IKE SAs
 
-    def _thread(self, message: LogMessage) -> _ThreadState:
+    def _get_thread(self, message: LogMessage) -> _ThreadState:
         thread = self._threads.get(message.thread)
         if thread is None:
             if len(self._threads) >= _MAX_REMEMBERED:
@@ -281,7 +281,7 @@ class CharonReader:
             thread = self._threads[message.thread] = _ThreadState()
         return thread
 
-    def _sa(self, process: bytes, number: int) -> LoggedSa:
+    def _get_sa(self, process: bytes, number: int) -> LoggedSa:
         key = (process, number)
         sa = self._numbered.get(key)
         if sa is None:
@@ -289,18 +289,18 @@ class CharonReader:
             sa = self._numbered[key] = LoggedSa()
         return sa
 
-    def _named_sa(self, message: LogMessage, thread: _ThreadState) -> LoggedSa | None:
+    def _find_named_sa(self, message: LogMessage, thread: _ThreadState) -> LoggedSa | None:
         """The IKE SA that the line, or the thread's last checkout, names."""
         number = message.sa if message.sa is not None else thread.checked_out
-        return None if number is None else self._sa(message.thread[0], number)
+        return None if number is None else self._get_sa(message.thread[0], number)
 
-    def _natd(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
+    def _read_nat_hash_input(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         """The input of the hash of NAT detection: SPIi | SPIr | address | port (RFC 7296, section 2.23)."""
         spi_i, spi_r = data[:8], data[8:16]
         if len(spi_r) < 8 or spi_r == _ZEROS:
             return
         process = message.thread[0]
-        sa = self._named_sa(message, thread)
+        sa = self._find_named_sa(message, thread)
         if sa is not None and sa.spi_i not in (None, spi_i) and sa.derived:
             # A new attempt under the same number.
             sa = self._numbered[process, message.sa or thread.checked_out or 0] = LoggedSa(latest=sa.latest)
@@ -311,39 +311,41 @@ class CharonReader:
         thread.sa = sa
         if thread.phase1 is not None:
             thread.phase1.cookie_i, thread.phase1 = spi_i, None
-        if (selected := self._current_proposal(message, thread)) is not None:
+        if (selected := self._get_current_proposal(message, thread)) is not None:
             sa.latest = selected
             self._records.proposals[spi_i, spi_r] = selected
 
-    def _hashes_compared(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _note_hash_comparison(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.hashed_back = thread.sa is not None
 
-    def _owner(self, message: LogMessage, thread: _ThreadState, nonces: bytes | None) -> LoggedSa:
+    def _find_owner(self, message: LogMessage, thread: _ThreadState, nonces: bytes | None) -> LoggedSa:
         """The IKE SA of the keys that were just derived."""
         process = message.thread[0]
         if nonces and (known := self._by_nonces.get((process, nonces))) is not None:
             return known
-        sa = self._named_sa(message, thread)
+        sa = self._find_named_sa(message, thread)
         if sa is None and thread.hashed_back and message.thread[1] is not None:
             sa = thread.sa
         if sa is None:
             return LoggedSa()
         if sa.child is not None:
             child, sa.child = sa.child, None
-            sa = self._sa(process, child) if child else LoggedSa()
+            sa = self._get_sa(process, child) if child else LoggedSa()
         # The IKE SA already has keys, with other nonces or in a version without additional key exchanges: it was
         # rekeyed, and these are the keys of the new one.
         return LoggedSa(latest=sa.latest) if sa.derived else sa
 
     # Derivations
 
-    def _derivation(self, message: LogMessage, place: tuple[int, frozenset[int], str], thread: _ThreadState) -> None:
+    def _add_to_derivation(
+        self, message: LogMessage, place: tuple[int, frozenset[int], str], thread: _ThreadState
+    ) -> None:
         position, after, name = place
         if thread.block is None or thread.position not in after:
             self._end_block(thread)
             if position > _LAST_START:
                 if name == "sk_ei":
-                    self._incomplete(message.line)
+                    self._warn_of_incomplete_keys(message.line)
                 return
             thread.block = LoggedDerivation(message.line)
         block, thread.position, thread.latest = thread.block, position, message
@@ -353,16 +355,16 @@ class CharonReader:
         if name == "sk_d":
             block.line = message.line
         if position == _LAST_POSITION:
-            self._derived(message, thread)
+            self._finish_derivation(message, thread)
 
-    def _derived(self, message: LogMessage, thread: _ThreadState) -> None:
+    def _finish_derivation(self, message: LogMessage, thread: _ThreadState) -> None:
         block = thread.block
         thread.block, thread.position = None, -1
         if block is None:
             return
         if thread.mixed:
             thread.mixed = False
-            self._incomplete(block.line)
+            self._warn_of_incomplete_keys(block.line)
             return
         values = block.values
         if values.get("sk_ei") is None and values.get("sk_er") is None:
@@ -371,13 +373,13 @@ class CharonReader:
             keys = [values.get(name) for name in ("sk_d", "sk_pi", "sk_pr")]
             if all(keys):
                 sk_d, sk_pi, sk_pr = (key or b"" for key in keys)
-                sa = self._named_sa(message, thread)
+                sa = self._find_named_sa(message, thread)
                 origin = self._collector.make_origin(block.line)
                 self._records.log.ppks.append(PpkKeys(origin, sa, values.get("ppk"), sk_d, sk_pi, sk_pr))
             return
-        owner = self._owner(message, thread, values.get("nonces"))
+        owner = self._find_owner(message, thread, values.get("nonces"))
         if owner.proposal is None:
-            owner.proposal = self._current_proposal(message, thread) or owner.latest
+            owner.proposal = self._get_current_proposal(message, thread) or owner.latest
         thread.proposal = None
         if nonces := values.get("nonces"):
             _drop_oldest(self._by_nonces)
@@ -394,22 +396,22 @@ class CharonReader:
         if latest.thread[1] is None:
             thread.mixed = thread.mixed or "sk_d" in block.values
         elif block.values.get("sk_ei") is not None and block.values.get("sk_er") is not None:
-            self._derived(latest, thread)  # the keys that decrypt messages are complete
+            self._finish_derivation(latest, thread)  # the keys that decrypt messages are complete
             return
         thread.block, thread.position = None, -1
         if "sk_ei" in block.values:
-            self._incomplete(block.line)
+            self._warn_of_incomplete_keys(block.line)
 
-    def _incomplete(self, line: int) -> None:
+    def _warn_of_incomplete_keys(self, line: int) -> None:
         self._collector.warn(
             line, "the keys that begin here are incomplete, or mixed with those of other IKE SAs; not used"
         )
 
     # IKEv1
 
-    def _phase1(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
+    def _add_phase1_key(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.block, thread.position = None, -1
-        sa = self._named_sa(message, thread)
+        sa = self._find_named_sa(message, thread)
         if sa is None and thread.hashed_back:
             sa = thread.sa
         record = LoggedPhase1Key(message.line, data, sa)
@@ -419,9 +421,9 @@ class CharonReader:
         if sa is None or sa.spi_i is None:
             thread.phase1 = record
 
-    def _hashed(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
+    def _read_phase1_hash_input(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         """HASH_I and HASH_R cover g^xi | g^xr | CKY-I | CKY-R | SAi_b | IDii_b, or the sides swapped (RFC 2409, 5)."""
-        sa = self._named_sa(message, thread)
+        sa = self._find_named_sa(message, thread)
         size = (sa.secret_size if sa else 0) or thread.secret_size
         for public in (2 * size, 4 * size):  # bytes of both: MODP, or elliptic curves with two coordinates
             cookies, situation = data[public : public + 16], data[public + 16 : public + 24]
@@ -435,31 +437,31 @@ class CharonReader:
 
     # Values for verification
 
-    def _int_auth_begins(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
+    def _begin_int_auth(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.int_auth = LoggedIntAuth(self._collector.make_origin(message.line), previous=data)
 
-    def _int_auth_data(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _add_int_auth_data(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.int_auth is not None:
             thread.int_auth.header = data[:28]
 
-    def _sk_p(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _keep_sk_p(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.sk_p = data
 
-    def _int_auth_ends(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
+    def _end_int_auth(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         record, thread.int_auth = thread.int_auth, None
         if record is not None and record.header and thread.sk_p:
             record.value, record.sk_p = data, thread.sk_p
-            record.sa = self._named_sa(message, thread)
+            record.sa = self._find_named_sa(message, thread)
             self._records.log.int_auths.append(record)
         thread.sk_p = b""
 
-    def _identity(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _keep_identity(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.identity, thread.sk_p, thread.auth = data, b"", None
 
-    def _octets(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
+    def _begin_auth(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.auth = LoggedAuth(
             self._collector.make_origin(message.line),
-            sa=self._named_sa(message, thread),
+            sa=self._find_named_sa(message, thread),
             identity=thread.identity,
             sk_p=thread.sk_p,
             octets=data,
@@ -468,15 +470,15 @@ class CharonReader:
         thread.method, thread.sk_p = None, b""
         self._records.log.auths.append(thread.auth)
 
-    def _secret(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _add_auth_secret(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.auth is not None:
             thread.auth.secret = data
 
-    def _auth_value(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _add_auth_value(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.auth is not None:
             thread.auth.value = data
 
-    def _msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _add_msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         self._records.log.msks.append(data)
 
 

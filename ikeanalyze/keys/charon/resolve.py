@@ -106,7 +106,7 @@ class _RecordResolver:
         values = derived.values
         spis = derived.bound or (derived.sa.spis if derived.sa is not None else None)
         spi_i, spi_r = spis or (None, None)
-        chosen = self._proposal(derived, spis)
+        chosen = self._find_proposal(derived, spis)
         # With an incomplete SK_a, decryption with SK_e cannot be checked.
         sk_ei = None if values.get("sk_ai", b"") is None else values.get("sk_ei")
         sk_er = None if values.get("sk_ar", b"") is None else values.get("sk_er")
@@ -125,10 +125,10 @@ class _RecordResolver:
             sk_d=values.get("sk_d"),
             sk_pi=values.get("sk_pi"),
             sk_pr=values.get("sk_pr"),
-            derivation=_derivation(values, chosen),
+            derivation=_make_derivation(values, chosen),
         )
 
-    def _proposal(self, derived: LoggedDerivation, spis: Spis | None) -> LoggedProposal | None:
+    def _find_proposal(self, derived: LoggedDerivation, spis: Spis | None) -> LoggedProposal | None:
         """The selected proposal; None: unknown, or its key lengths do not fit."""
         text = derived.sa.proposal if derived.sa is not None else None
         if text is None and spis is not None:
@@ -176,7 +176,7 @@ def _is_of_ike_sa(derived: LoggedDerivation, octets: bytes) -> bool:
     return len(nonce) == _MIN_NONCE_BYTES and nonce in (derived.values.get("nonces") or b"")
 
 
-def _derivation(values: dict[str, bytes | None], chosen: LoggedProposal | None) -> Derivation | None:
+def _make_derivation(values: dict[str, bytes | None], chosen: LoggedProposal | None) -> Derivation | None:
     secret, nonces, skeyseed = (values.get(name) for name in ("secret", "nonces", "skeyseed"))
     if secret is None and nonces is None and skeyseed is None:
         return None

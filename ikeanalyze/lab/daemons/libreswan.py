@@ -68,10 +68,10 @@ class LibreswanDaemon:
     def initiate(self) -> CommandResult:
         """Set up an IKE SA and its Child SA."""
         self.initiate_async()
-        progress = pluto_log.HandshakeProgress()
+        progress = pluto_log.PlutoHandshakeProgress()
         deadline = time.monotonic() + self._timeout
         while (now := time.monotonic()) < deadline and not (progress.child or progress.failed):
-            progress = pluto_log.get_handshake_progress(self._read_log())
+            progress = pluto_log.read_handshake_progress(self._read_log())
             if progress.established:
                 deadline = min(deadline, now + _CHILD_SECONDS)
             time.sleep(_POLL_SECONDS)
@@ -206,7 +206,7 @@ def build_ipsec_conf(role: str, case: ScenarioCase, network: CaseAddresses) -> s
         "rekey": "no",
         "dpdaction": "clear",
         "auto": "add",
-        **_retransmission(case),
+        **_convert_retransmission(case),
     }
     for end, side in (("left", role), ("right", other)):
         connection[f"{end}auth"] = _AUTH[case.side(side).auth]
@@ -216,7 +216,7 @@ def build_ipsec_conf(role: str, case: ScenarioCase, network: CaseAddresses) -> s
     return f"config setup\nconn {NAME}\n{''.join(lines)}"
 
 
-def _retransmission(case: ScenarioCase) -> Mapping[str, str]:
+def _convert_retransmission(case: ScenarioCase) -> Mapping[str, str]:
     """Convert a scenario's retransmission settings; libreswan doubles its timeout each time."""
     first, tries = case.settings.ike.retransmit_timeout_s, case.settings.ike.retransmit_tries
     timeout = min(first * (2 ** (tries + 1) - 1), 3600)

@@ -102,8 +102,8 @@ def build_side_config(
     initiator, ike = role == "initiator", case.settings.ike
     auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
     loads: list[tuple[str, dict[str, Any]]] = []
-    local: dict[str, Any] = {"auth": _method(auth), "id": get_identity(role, case)}
-    remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
+    local: dict[str, Any] = {"auth": _get_method(auth), "id": get_identity(role, case)}
+    remote: dict[str, Any] = {"auth": _get_method(peer_auth), "id": IDENTITY[OTHER[role]]}
     if role in credentials.chains:
         local["certs"] = [credentials.chains[role].end]
         loads += build_certificate_loads(credentials.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
@@ -137,7 +137,7 @@ def build_side_config(
             remote["id"] = credentials.subscriber.identity
         server = {"address": str(network.aaa_address), "secret": account.secret, "auth_port": str(PORT)}
         settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
-    connection = _connection(role, case, network, local, remote)
+    connection = _build_connection(role, case, network, local, remote)
     if credentials.xauth is not None:
         loads.append(("load_shared", {"type": "XAUTH", "data": credentials.xauth, "owners": [IDENTITY["initiator"]]}))
         xauth = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
@@ -152,11 +152,11 @@ def build_side_config(
     return StrongswanConfig(role, settings, tuple(loads))
 
 
-def _method(auth: str) -> str:
+def _get_method(auth: str) -> str:
     return "pubkey" if auth in CERTIFICATES else auth
 
 
-def _connection(
+def _build_connection(
     role: str, case: ScenarioCase, network: CaseAddresses, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
     child: dict[str, Any] = {

@@ -29,7 +29,7 @@ _REASONS: Final = {**_NOTIFIES, "retransmit limit reached": "no answer"}
 
 @dataclass(slots=True)
 class IkedHandshakeProgress:
-    """Progress of a handshake."""
+    """How far a handshake has come, by the log."""
 
     begun: bool = False  # whether the first request was sent
     established: bool = False

@@ -40,8 +40,8 @@ _PROBLEM: Final = re.compile(r'(?:addconn: .*(?:error|failed|invalid).*|FATAL ER
 
 
 @dataclass(slots=True)
-class HandshakeProgress:
-    """Progress of a handshake."""
+class PlutoHandshakeProgress:
+    """How far a handshake has come, by the log."""
 
     established: bool = False
     child: bool = False  # whether its Child SA was established too
@@ -117,13 +117,13 @@ def find_startup_error(lines: Iterable[str]) -> str | None:
     return next((problem_line[0] for line in lines if (problem_line := _PROBLEM.search(line))), None)
 
 
-def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
+def read_handshake_progress(lines: Iterable[str]) -> PlutoHandshakeProgress:
     """Return the progress of a handshake from the lines since it began."""
-    state = HandshakeProgress()
+    state = PlutoHandshakeProgress()
     begun: float | None = None
     for line in lines:
         if _BEGUN.search(line):
-            begun = _seconds(line)
+            begun = _parse_seconds(line)
         elif refused := _REFUSED.search(line):
             state.why = state.why or refused[1] or refused[2]
         elif kernel := _KERNEL.search(line):
@@ -134,7 +134,7 @@ def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
             state.why = state.why or "the peer's authentication failed"
         elif _ESTABLISHED.search(line):
             state.established = True
-            now = _seconds(line)
+            now = _parse_seconds(line)
             if begun is not None and now is not None:
                 state.ms = round((now - begun) % 86_400 * 1e3, 3)
         elif _CHILD.search(line):
@@ -144,7 +144,7 @@ def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
     return state
 
 
-def _seconds(line: str) -> float | None:
+def _parse_seconds(line: str) -> float | None:
     """Return the time of day of a line."""
     clock = _TIME.match(line)
     return int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3]) if clock else None

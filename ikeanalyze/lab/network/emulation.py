@@ -110,7 +110,7 @@ def start_emulator(
     perfect = not conditions.jitter_ms and not any(losses)
     perfect = perfect and not any(way.delay_ms or way.rate_kbps for way in directions)
     if perfect or netem:
-        _bridge(path)
+        _add_bridge(path)
         if not perfect:
             for direction, loss in zip(DIRECTIONS, losses, strict=True):
                 path.run(*build_netem_command(direction, conditions, loss))
@@ -171,7 +171,7 @@ def build_netem_command(direction: Direction, conditions: LinkConditions, loss_p
     return command
 
 
-def _bridge(path: Netns) -> None:
+def _add_bridge(path: Netns) -> None:
     path.run("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0")
     path.run("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1")
     for end in (NEAR, FAR):

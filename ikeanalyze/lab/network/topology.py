@@ -81,8 +81,8 @@ def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, LINK, ours)
     _connect(path, near, _HostInterface(responder, LINK, theirs), 64 if six else 24, mtu)
     if nat:
-        ours = _translate(nat, initiator, mtu)
-    _offload(initiator, LINK)
+        ours = _insert_nat(nat, initiator, mtu)
+    _disable_offload(initiator, LINK)
     for host in (initiator, responder):
         host.run("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo")
     aaa = aaa_path = aaa_address = client = None
@@ -92,9 +92,9 @@ def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
         aaa_address, client = AAA_ADDRESS, CLIENT_ADDRESS
         aaa_near, aaa_far = _HostInterface(responder, AAA_LINK, client), _HostInterface(aaa, ETHERNET, aaa_address)
         _connect(aaa_path, aaa_near, aaa_far, 24, case.settings.aaa_link.mtu)
-        _offload(aaa, ETHERNET)
+        _disable_offload(aaa, ETHERNET)
         links.append(AAA_LINK)
-    _offload(responder, *links)
+    _disable_offload(responder, *links)
     return LabNetwork(initiator, responder, path, aaa, aaa_path, ours, theirs, aaa_address, client)
 
 
@@ -121,11 +121,11 @@ def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int
         end.host.run("ip", "neigh", "replace", *neighbour.split())
 
 
-def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
+def _insert_nat(nat: Netns, initiator: Netns, mtu: int) -> str:
     """Put a NAT between initiator and path; return the initiator's private address."""
     ours, gateway = "198.51.100.2", "198.51.100.1"
     _plug(nat, _INSIDE, _HostInterface(initiator, LINK, ours), 24, mtu)
-    _address(nat, _INSIDE, f"{gateway}/24")
+    _set_address(nat, _INSIDE, f"{gateway}/24")
     initiator.run("ip", "route", "add", "default", "via", gateway)
     nat.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
     rules = (
@@ -134,7 +134,7 @@ def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
         f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
     )
     nat.run("nft", "-f", "-", stdin=rules)
-    _offload(nat, _INSIDE, _OUTSIDE)
+    _disable_offload(nat, _INSIDE, _OUTSIDE)
     return ours
 
 
@@ -146,13 +146,13 @@ def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) ->
     if mtu >= _IPV6_MTU:  # a path must not send frames itself
         path.run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
     path.run("ip", "link", "set", name, "up")
-    _address(end.host, end.interface, f"{end.address}/{prefix}")
+    _set_address(end.host, end.interface, f"{end.address}/{prefix}")
 
 
-def _address(host: Netns, interface: str, address: str) -> None:
+def _set_address(host: Netns, interface: str, address: str) -> None:
     host.run("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ()))
     host.run("ip", "link", "set", interface, "up")
 
 
-def _offload(host: Netns, *interfaces: str) -> None:
+def _disable_offload(host: Netns, *interfaces: str) -> None:
     host.run(sys.executable, "-m", "ikeanalyze.lab.network.offload", *interfaces)

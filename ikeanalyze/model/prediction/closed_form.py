@@ -86,7 +86,10 @@ class HandshakeExpectation:
 
 
 def compute_exchange_expectation(
-    arrive: Float64Array, return_: Float64Array, waits: Float64Array, repeats: ResponseTrigger = ResponseTrigger.FIRST
+    arrive: Float64Array,
+    return_: Float64Array,
+    waits: Float64Array,
+    response_trigger: ResponseTrigger = ResponseTrigger.FIRST,
 ) -> ExchangeExpectation:
     """Return the expectations of one exchange.
 
@@ -94,12 +97,12 @@ def compute_exchange_expectation(
         arrive: probability that each part of the request arrives. (n,)
         return_: probability that each part of the response arrives. (m,)
         waits: mean seconds of the timer after each transmission. (K,)
-        repeats: part of a retransmitted request that triggers another response.
+        response_trigger: part of a retransmitted request that triggers another response.
     """
     limit = len(waits)
     f = np.diff(_compute_completion(arrive, limit))
     first = arrive[0]
-    g = first * (1 - first) ** np.arange(limit) if repeats is ResponseTrigger.FIRST else f
+    g = first * (1 - first) ** np.arange(limit) if response_trigger is ResponseTrigger.FIRST else f
     b = _compute_completion(return_, limit)
     # sent[s - 1, k - 1]: the s-th response is sent in transmission k
     sent = np.zeros((limit, limit))
@@ -135,7 +138,7 @@ def compute_expectation(
     steps: list[SimulatedExchange],
     link: LinkModel,
     policy: RetransmissionPolicy,
-    repeats: ResponseTrigger,
+    response_trigger: ResponseTrigger,
     times: TurnTimes | None = None,
 ) -> HandshakeExpectation:
     """Return the expectations of a handshake.
@@ -171,7 +174,7 @@ def compute_expectation(
                 f"{step.exchange.type} takes {path + longest:.3g} s, as long as the shortest timer or longer"
             )
         mean = compute_exchange_expectation(
-            _compute_arrival(step.request, link), _compute_arrival(step.response, link), waits, repeats
+            _compute_arrival(step.request, link), _compute_arrival(step.response, link), waits, response_trigger
         )
         all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
         all_messages += success * (mean.requests + mean.responses)

@@ -138,7 +138,7 @@ def _fragment(
 
 
 def _split_content(content: int, headers: int, limit: int, protection: EncryptionOverhead) -> tuple[FlowDatagram, ...]:
-    """Return the fragments of a message with so many bytes of payloads, whose IP packets have at most `limit` bytes."""
+    """Return the fragments of a message with `content` bytes of payloads, in IP packets of at most `limit` bytes."""
     room = limit - headers - HEADER.size - _SKF - protection.iv - protection.icv
     largest = room // protection.block * protection.block - 1
     if largest < 1 or -(-content // largest) > _MAX_FRAGMENTS:

@@ -80,8 +80,8 @@ def _check_losses(flow: HandshakeFlow) -> Iterator[str]:
 
 
 def _check_policy(prediction: Prediction) -> Iterator[str]:
-    policy, observed = prediction.use.policy, prediction.flow.losses.waits
-    if prediction.use.transport is IkeTransport.TCP:
+    policy, observed = prediction.transmission.policy, prediction.flow.losses.waits
+    if prediction.transmission.transport is IkeTransport.TCP:
         return
     compared = observed[:_MAX_WAITS]
     if all(_fits(wait, policy) for wait in compared):

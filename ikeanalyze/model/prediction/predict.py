@@ -32,17 +32,17 @@ from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
 #: Different sizes of messages that are simulated; each takes some milliseconds.
 _MAX_VARIANTS: Final = 50
-#: Attempts of a run with `RunConfig.until_established`.
+#: Attempts of a run with `TransmissionConfig.until_established`.
 MAX_ATTEMPTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class RunConfig:
+class TransmissionConfig:
     """How the peers send over a link."""
 
     policy: RetransmissionPolicy
     transport: IkeTransport = IkeTransport.UDP
-    repeats: ResponseTrigger = ResponseTrigger.FIRST
+    response_trigger: ResponseTrigger = ResponseTrigger.FIRST
     #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, or smaller to fit
     #: the MTU.
     fragment_size: int | None = None
@@ -80,7 +80,7 @@ class Prediction:
 
     flow: HandshakeFlow
     link: LinkModel
-    use: RunConfig
+    transmission: TransmissionConfig
     seed: int
     runs: int
     computation: Computation
@@ -105,7 +105,7 @@ class Prediction:
 def predict_handshake(
     flow: HandshakeFlow,
     link: LinkModel,
-    use: RunConfig,
+    transmission: TransmissionConfig,
     *,
     runs: int = 10_000,
     seed: int = 1,
@@ -118,7 +118,7 @@ def predict_handshake(
     Args:
         flow: the recorded handshake.
         link: the link.
-        use: how the peers send.
+        transmission: how the peers send.
         runs: number of simulated handshakes.
         seed: random seed; the same seed gives the same prediction.
         keep: keep the values of all runs in `samples`.
@@ -133,13 +133,13 @@ def predict_handshake(
     rng = np.random.default_rng(seed)
     handshakes = flow.comparable if computation is Computation.SAMPLE else (flow.exchanges,)
     times = _collect_times(flow, link, computation)
-    variants = _find_variants(handshakes, flow, link, use)
+    variants = _find_variants(handshakes, flow, link, transmission)
     result, attempts = repeat_until_success(
-        lambda count: _simulate_variants(variants, times, link, use, count, rng),
+        lambda count: _simulate_variants(variants, times, link, transmission, count, rng),
         runs,
-        MAX_ATTEMPTS if use.until_established else 1,
+        MAX_ATTEMPTS if transmission.until_established else 1,
     )
-    closed, not_closed = _compute_closed_form(variants, times.fill_with_means(), link, use)
+    closed, not_closed = _compute_closed_form(variants, times.fill_with_means(), link, transmission)
     succeeded = result.failed_in == SUCCEEDED
     failures = int((~succeeded).sum())
     steps = variants[0].steps
@@ -154,7 +154,7 @@ def predict_handshake(
     return Prediction(
         flow=flow,
         link=link,
-        use=use,
+        transmission=transmission,
         seed=seed,
         runs=runs,
         computation=computation,
@@ -196,7 +196,10 @@ class _Variant:
 
 
 def _find_variants(
-    handshakes: Sequence[tuple[FlowExchange, ...]], flow: HandshakeFlow, link: LinkModel, use: RunConfig
+    handshakes: Sequence[tuple[FlowExchange, ...]],
+    flow: HandshakeFlow,
+    link: LinkModel,
+    transmission: TransmissionConfig,
 ) -> list[_Variant]:
     """Group the handshakes by the sizes of their messages; the first variant has the first handshake.
 
@@ -210,7 +213,10 @@ def _find_variants(
         groups.setdefault(key, []).append(row)
     return [
         _Variant(
-            [_make_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(handshakes[rows[0]])],
+            [
+                _make_step(exchange, flow, link, transmission, first=i == 0)
+                for i, exchange in enumerate(handshakes[rows[0]])
+            ],
             np.array(rows),
         )
         for rows in groups.values()
@@ -229,7 +235,7 @@ def _simulate_variants(
     variants: Sequence[_Variant],
     times: TurnTimes,
     link: LinkModel,
-    use: RunConfig,
+    transmission: TransmissionConfig,
     runs: int,
     rng: np.random.Generator,
 ) -> SimulationResult:
@@ -241,36 +247,43 @@ def _simulate_variants(
         if not len(chosen):
             continue
         drawn = times.draw(chosen, rng)
-        if use.transport is IkeTransport.TCP:
-            results.append(simulate_tcp(variant.steps, link, use.policy, len(chosen), rng, drawn))
+        if transmission.transport is IkeTransport.TCP:
+            results.append(simulate_tcp(variant.steps, link, transmission.policy, len(chosen), rng, drawn))
         else:
-            results.append(simulate_udp(variant.steps, link, use.policy, use.repeats, len(chosen), rng, drawn))
+            results.append(
+                simulate_udp(
+                    variant.steps, link, transmission.policy, transmission.response_trigger, len(chosen), rng, drawn
+                )
+            )
     return join_results(results)
 
 
 def _compute_closed_form(
-    variants: Sequence[_Variant], times: TurnTimes, link: LinkModel, use: RunConfig
+    variants: Sequence[_Variant], times: TurnTimes, link: LinkModel, transmission: TransmissionConfig
 ) -> tuple[HandshakeExpectation | None, str | None]:
     """Return the closed form, or the reason why none exists."""
-    if use.transport is IkeTransport.TCP:
+    if transmission.transport is IkeTransport.TCP:
         return None, "not available over TCP"
     try:
-        parts = [compute_expectation(variant.steps, link, use.policy, use.repeats, times) for variant in variants]
+        parts = [
+            compute_expectation(variant.steps, link, transmission.policy, transmission.response_trigger, times)
+            for variant in variants
+        ]
     except NoClosedFormError as error:
         return None, str(error)
     mean = mix_expectations(parts, [len(variant.rows) for variant in variants])
-    return mean.repeat_until_success() if use.until_established else mean, None
+    return mean.repeat_until_success() if transmission.until_established else mean, None
 
 
 def _make_step(
-    exchange: FlowExchange, flow: HandshakeFlow, link: LinkModel, use: RunConfig, *, first: bool
+    exchange: FlowExchange, flow: HandshakeFlow, link: LinkModel, transmission: TransmissionConfig, *, first: bool
 ) -> SimulatedExchange:
     def packetize(message: FlowMessage, *, is_first: bool) -> PacketizedMessage:
-        if use.transport is IkeTransport.TCP:
+        if transmission.transport is IkeTransport.TCP:
             return packetize_over_tcp(message, flow, link, first=is_first)
-        return packetize_over_udp(message, flow, link, use.fragment_size)
+        return packetize_over_udp(message, flow, link, transmission.fragment_size)
 
-    if use.transport is IkeTransport.TCP and flow.protocol != "IKEv2":
+    if transmission.transport is IkeTransport.TCP and flow.protocol != "IKEv2":
         raise LayoutError(f"RFC 9329 puts IKEv2 into TCP, not {flow.protocol}")
     request = packetize(exchange.request, is_first=first)
     response = None if exchange.response is None else packetize(exchange.response, is_first=False)

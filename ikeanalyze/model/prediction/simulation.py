@@ -60,7 +60,7 @@ def simulate_udp(
     steps: list[SimulatedExchange],
     link: LinkModel,
     policy: RetransmissionPolicy,
-    repeats: ResponseTrigger,
+    response_trigger: ResponseTrigger,
     runs: int,
     rng: np.random.Generator,
     times: TurnTimes | None = None,
@@ -70,7 +70,7 @@ def simulate_udp(
     `times` has the processing times of each run; None: those of `steps`, where unknown ones count as 0.
     """
     times = times or make_constant_times([step.exchange for step in steps], link, runs)
-    return run_in_blocks(steps, times, lambda block: _simulate_block(steps, link, policy, repeats, block, rng))
+    return run_in_blocks(steps, times, lambda block: _simulate_block(steps, link, policy, response_trigger, block, rng))
 
 
 def run_in_blocks(
@@ -117,7 +117,7 @@ def _simulate_block(
     steps: list[SimulatedExchange],
     link: LinkModel,
     policy: RetransmissionPolicy,
-    repeats: ResponseTrigger,
+    response_trigger: ResponseTrigger,
     times: TurnTimes,
     rng: np.random.Generator,
 ) -> SimulationResult:
@@ -133,7 +133,7 @@ def _simulate_block(
             now[alive] = start
             continue
         waits = np.cumsum(policy.draw_timeouts(rng, len(alive)), axis=1)
-        messages = RequestResponse(step.request, step.response, attempt.answer_s, repeats)
+        messages = RequestResponse(step.request, step.response, attempt.answer_s, response_trigger)
         done = simulate_exchange(messages, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]
         failed_in[alive[late]] = attempt.number
@@ -188,7 +188,7 @@ class RequestResponse:
     request: PacketizedMessage
     answer: PacketizedMessage
     work_s: Float64Array | float  # from the arrival of the request to the response, also for each run. (n,)
-    repeats: ResponseTrigger = ResponseTrigger.FIRST
+    response_trigger: ResponseTrigger = ResponseTrigger.FIRST
     counted: bool = True  # whether both count as IKE messages
 
 
@@ -213,7 +213,7 @@ def simulate_exchange(
     asked = np.full((len(runs), len(messages.request.parts)), np.inf)  # first arrival of each part of the request
     ready = np.full(len(runs), np.inf)  # when the response could be sent
     answered = np.full((len(runs), len(messages.answer.parts)), np.inf)
-    retrigger = _ResponseRetrigger(messages.repeats, len(runs), len(messages.request.parts))
+    retrigger = _ResponseRetrigger(messages.response_trigger, len(runs), len(messages.request.parts))
     done = np.full(len(runs), np.inf)
     work_s = np.broadcast_to(messages.work_s, len(runs))
     for transmission in range(waits.shape[1]):
@@ -238,8 +238,8 @@ def simulate_exchange(
 class _ResponseRetrigger:
     """Fragments of retransmitted requests that have arrived since the last response, in many runs."""
 
-    def __init__(self, repeats: ResponseTrigger, runs: int, parts: int) -> None:
-        self._repeats = repeats
+    def __init__(self, response_trigger: ResponseTrigger, runs: int, parts: int) -> None:
+        self._response_trigger = response_trigger
         self._since = np.zeros((runs, parts), np.bool_)
 
     def compute_times(
@@ -254,7 +254,7 @@ class _ResponseRetrigger:
             known: whether an earlier transmission completed the request. (n,)
         """
         counts = known[:, None] & np.isfinite(arrived) & (arrived >= ready[:, None])
-        if self._repeats is ResponseTrigger.FIRST:
+        if self._response_trigger is ResponseTrigger.FIRST:
             return np.where(counts[:, 0], arrived[:, 0], np.inf)
         # fragments of the transmission that completed the request also count if they arrive after the response
         counts |= np.isfinite(arrived) & (arrived > ready[:, None])

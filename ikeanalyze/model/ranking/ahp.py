@@ -80,7 +80,7 @@ def compute_scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
     """Return the scores of the alternatives, adding up to 1.
 
     Args:
-        weight: of each criterion, adding up to 1.
+        weight: the weight of each criterion, adding up to 1.
         steps: natural logarithm of the score of each alternative in each criterion. (criteria, alternatives)
     """
     total = weight @ steps

@@ -145,14 +145,14 @@ def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequen
                 format_p_value(against.p_corrected),
                 "yes" if against.differs else "no",
             )
-            if not against.differs and _without_one(against.ratio):
+            if not against.differs and _excludes_one(against.ratio):
                 notes = [_DISAGREE]
         rows.append((*_values(comparison, i), *cells))
     baseline = f"{comparison.by[0]} {format_value(comparison.baseline)}"
     return TableSection(escape_text(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
 
 
-def _without_one(ratio: Estimate | None) -> bool:
+def _excludes_one(ratio: Estimate | None) -> bool:
     if ratio is None or ratio.low is None or ratio.high is None:
         return False
     return not ratio.low <= 1 <= ratio.high

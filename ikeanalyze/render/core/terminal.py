@@ -70,7 +70,7 @@ def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = No
 
 
 def get_headline_style(outcome: str | None, success: str = "bold cyan") -> str:
-    """Return the style of a title that has this outcome of a handshake; `success`: of any other."""
+    """Return the style of a title with this outcome of a handshake; `success`: the style of all others."""
     return f"bold {_OUTCOMES[outcome]}" if outcome in _OUTCOMES else success
 
 

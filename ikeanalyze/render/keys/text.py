@@ -38,13 +38,13 @@ def write_key_list(listing: KeyList, out: TextIO, view: RenderOptions) -> None:
 
 def _file(file: KeyFile, paint: TextStyler, *, reveal: bool) -> Iterator[str]:
     yield paint(escape_text(file.path), "bold cyan")
-    same = {_algorithms(keys) for keys in file.key_sets}
+    same = {_describe_algorithms(keys) for keys in file.key_sets}
     facts = [("format", ", ".join(file.formats))]
     if file.key_sets:
         facts.append(("IKEv2", format_count(len(file.key_sets), "key set")))
     if len(same) == 1:
         facts.append(("algorithms", next(iter(same))))
-        sizes = {_sizes(keys) for keys in file.key_sets}
+        sizes = {_describe_sizes(keys) for keys in file.key_sets}
         if len(sizes) == 1:
             facts.append(("key sizes", next(iter(sizes))))
     if file.phase1:
@@ -62,7 +62,7 @@ def _file(file: KeyFile, paint: TextStyler, *, reveal: bool) -> Iterator[str]:
     if file.esp:
         yield from _format_table(tabulate("ESP", file.esp, _ESP_COLUMNS), paint)
     if reveal:
-        yield from _revealed(file, paint)
+        yield from _reveal_keys(file, paint)
 
 
 def _line(key: KeySet | Phase1Key | EspKey) -> str | None:
@@ -75,8 +75,8 @@ _SET_COLUMNS: Final[Columns[tuple[KeySet, int | None]]] = (
     (TableColumn("epoch", right=True), lambda row: _MISSING if row[1] is None else str(row[1])),
     (TableColumn("fingerprint"), lambda row: compute_fingerprint(row[0])),
     (TableColumn("line", right=True), lambda row: _line(row[0])),
-    (TableColumn("algorithms", narrow=16), lambda row: _algorithms(row[0])),
-    (TableColumn("key sizes", optional=1), lambda row: _sizes(row[0])),
+    (TableColumn("algorithms", narrow=16), lambda row: _describe_algorithms(row[0])),
+    (TableColumn("key sizes", optional=1), lambda row: _describe_sizes(row[0])),
 )
 _PHASE1_COLUMNS: Final[Columns[Phase1Key]] = (
     (TableColumn("cookie of the initiator"), lambda key: key.cookie_i.hex()),
@@ -102,7 +102,7 @@ def _format_table(table: TableSection, paint: TextStyler) -> Iterator[str]:
     yield from (f"  {line}" for line in lines)
 
 
-def _algorithms(keys: KeySet) -> str:
+def _describe_algorithms(keys: KeySet) -> str:
     """Encryption with the key length in bits, and integrity."""
     encryption = get_encryption_name(keys.encryption)
     if encryption is None:
@@ -126,21 +126,21 @@ def key_bits(keys: KeySet) -> int | None:
     return size * 8 if size in algorithm.key_sizes else None
 
 
-def _sizes(keys: KeySet) -> str:
+def _describe_sizes(keys: KeySet) -> str:
     """The sizes of the keys in bytes."""
-    parts = [f"SK_e {_both(keys.sk_ei, keys.sk_er)}"]
+    parts = [f"SK_e {_describe_size_pair(keys.sk_ei, keys.sk_er)}"]
     if keys.sk_ai or keys.sk_ar:
-        parts.append(f"SK_a {_both(keys.sk_ai, keys.sk_ar)}")
+        parts.append(f"SK_a {_describe_size_pair(keys.sk_ai, keys.sk_ar)}")
     if keys.sk_d is not None:
         parts.append(f"SK_d {len(keys.sk_d)}")
     return ", ".join(parts) + " bytes" + (", without salt" if keys.no_salt else "")
 
 
-def _both(i: bytes, r: bytes) -> str:
+def _describe_size_pair(i: bytes, r: bytes) -> str:
     return str(len(i)) if len(i) == len(r) else f"{len(i)} and {len(r)}"
 
 
-def _revealed(file: KeyFile, paint: TextStyler) -> Iterator[str]:
+def _reveal_keys(file: KeyFile, paint: TextStyler) -> Iterator[str]:
     """The secrets without line breaks, so that they can be copied."""
     keys: list[KeySet | Phase1Key | EspKey] = [*file.key_sets, *file.phase1, *file.esp]
     for key in keys:

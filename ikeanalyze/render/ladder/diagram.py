@@ -91,23 +91,23 @@ class _Drawing:
         for span in spans[len(ladder.hosts)]:
             self.x.append(self.x[-1] + span)
         self.addresses = [[host.address] for host in ladder.hosts]
-        self.boxes = self._boxes()
+        self.boxes = self._measure_boxes()
         if any(left + size + _BETWEEN > right for (left, size), (right, _) in pairwise(self.boxes)):
-            self.addresses = [_halves(host.address) for host in ladder.hosts]
-            self.boxes = self._boxes()
+            self.addresses = [_split_address(host.address) for host in ladder.hosts]
+            self.boxes = self._measure_boxes()
         self.top = _TOP + _ADDRESS_LINE * (max(map(len, self.addresses)) - 1)
         self.text_x = self.x[-1] + 40
         self.letters = max(int((width - self.text_x) / (_SMALL * MONO_WIDTH)), 12)
-        self.inside = [list(wrap_texts(rung.payloads, self.letters)) for rung in ladder.rungs]
+        self.payloads = [list(wrap_texts(rung.payloads, self.letters)) for rung in ladder.rungs]
         letters = int(self.letters * 1.05)  # those of text are narrower
-        self.said = [_lines(_size_and_notes(rung), letters) for rung in ladder.rungs]
-        self.named = [_lines(_all_of(rung), letters) for rung in ladder.rungs]
-        self.even, self.true = self._even(), self._true()
+        self.even_texts = [_wrap_parts(_list_notes(rung), letters) for rung in ladder.rungs]
+        self.true_texts = [_wrap_parts(_list_texts_by_time(rung), letters) for rung in ladder.rungs]
+        self.even, self.true = self._place_evenly(), self._place_by_time()
 
     def parts(self) -> Iterator[str]:
         """The SVG, piece by piece."""
         both = self.layout is LadderLayout.BOTH
-        legend = list(self._legend())
+        legend = list(self._list_legend_lines())
         heights = [places.bottom + 12 + _LINE * len(legend) for places in (self.even, self.true)]
         height = heights[1] if self.layout is LadderLayout.TRUE else heights[0]
         box = "" if both else f' viewBox="0 0 {self.width} {height:.0f}"'
@@ -120,32 +120,32 @@ class _Drawing:
             f'height="{height:.0f}"{box}{switch} font-family="{FONT}" font-size="{_NORMAL}" '
             f"aria-label={quoteattr(f'Ladder diagram. {self.ladder.title}')}>"
         )
-        yield from self._axis()
-        yield from self._hosts()
-        yield from self._turns()
-        yield from self._divider()
+        yield from self._draw_axis()
+        yield from self._draw_hosts()
+        yield from self._draw_turns()
+        yield from self._draw_divider()
         for index in range(len(self.ladder.rungs)):
-            yield from self._rung(index)
+            yield from self._draw_rung(index)
         for line, text in enumerate(legend):
-            places = [_down(places.bottom + 4 + _LINE * (line + 0.5)) for places in (self.even, self.true)]
-            text = _text(self.text_x, 0, text, "muted", _SMALL)
-            yield f"<g{_BESIDE}{self._a('transform', *places)}>{text}</g>"
+            places = [_move_down(places.bottom + 4 + _LINE * (line + 0.5)) for places in (self.even, self.true)]
+            text = _draw_text(self.text_x, 0, text, "muted", _SMALL)
+            yield f"<g{_BESIDE}{self._make_attribute('transform', *places)}>{text}</g>"
         yield "</svg>"
 
     # Layouts
 
-    def _boxes(self) -> list[tuple[float, float]]:
-        return list(map(_box, self.ladder.hosts, self.addresses, self.x))
+    def _measure_boxes(self) -> list[tuple[float, float]]:
+        return list(map(_measure_box, self.ladder.hosts, self.addresses, self.x))
 
-    def _heights(self, *, true: bool) -> list[float]:
+    def _measure_heights(self, *, true: bool) -> list[float]:
         """Room that each rung's text needs."""
-        rows = zip(self.ladder.rungs, self.inside, self.named if true else self.said, strict=True)
+        rows = zip(self.ladder.rungs, self.payloads, self.true_texts if true else self.even_texts, strict=True)
         space = 10 if true else 16
         return [_LINE * (len(texts) + len(inside) + bool(rung.loss)) + space for rung, inside, texts in rows]
 
-    def _even(self) -> _Places:
+    def _place_evenly(self) -> _Places:
         y, arrows, divider = float(self.top), [], None
-        for index, (rung, height) in enumerate(zip(self.ladder.rungs, self._heights(true=False), strict=True)):
+        for index, (rung, height) in enumerate(zip(self.ladder.rungs, self._measure_heights(true=False), strict=True)):
             if index and self._starts_rest(index):
                 divider = y + 4
                 y += 34
@@ -153,14 +153,14 @@ class _Drawing:
             y += max(height, 34 + 3 * (min(rung.frames, _MOST_LINES) - 1))
         return _Places(arrows, arrows, divider, y)
 
-    def _true(self) -> _Places:
-        rungs, heights = self.ladder.rungs, self._heights(true=True)
+    def _place_by_time(self) -> _Places:
+        rungs, heights = self.ladder.rungs, self._measure_heights(true=True)
         inside = next((i for i in range(1, len(rungs)) if self._starts_rest(i)), len(rungs))
         last_ns = max((rung.at_ns for rung in rungs[:inside]), default=0)
         room = min(max(sum(heights[:inside]), 240.0), 1400.0)
         scale = room / last_ns if last_ns > 0 else 0.0
         arrows = [self.top + 12 + rung.at_ns * scale for rung in rungs[:inside]]
-        texts = _apart(arrows, heights[:inside], self.top + 12)
+        texts = _spread_out(arrows, heights[:inside], self.top + 12)
         y = max([self.top, *arrows, *(y_text + height for y_text, height in zip(texts, heights, strict=False))])
         axis_end = max(arrows, default=self.top)
         divider = None
@@ -178,7 +178,7 @@ class _Drawing:
         rungs = self.ladder.rungs
         return rungs[index - 1].set_up and not any(rung.set_up for rung in rungs[index:])
 
-    def _a(self, name: str, even: str, true: str) -> str:
+    def _make_attribute(self, name: str, even: str, true: str) -> str:
         """An attribute, in one form or both."""
         if self.layout is not LadderLayout.BOTH:
             return f' {name}="{true if self.layout is LadderLayout.TRUE else even}"'
@@ -186,7 +186,7 @@ class _Drawing:
             return f' {name}="{even}"'
         return f' {name}="{even}" data-a="{name}" data-v="{even}|{true}"'
 
-    def _only(self, layout: LadderLayout, content: str) -> str:
+    def _limit_to_layout(self, layout: LadderLayout, content: str) -> str:
         """What belongs to one layout alone."""
         if self.layout is LadderLayout.BOTH:
             return f'<g class="{layout}">{content}</g>'
@@ -194,39 +194,39 @@ class _Drawing:
 
     # The drawing
 
-    def _axis(self) -> Iterator[str]:
+    def _draw_axis(self) -> Iterator[str]:
         """The heading of the times and, in the true layout, ticks."""
         x = self.x[0] - 14
-        yield _text(x, self.top - 14, "ms", "muted", _SMALL, _END)
+        yield _draw_text(x, self.top - 14, "ms", "muted", _SMALL, _END)
         scale = self.true.scale * 1e6  # px per ms
         if scale <= 0:
             return
-        step = _step(44 / scale)
+        step = _choose_tick_step(44 / scale)
         lines = []
         for tick in range(int((self.true.axis_end - self.top) / scale / step) + 1):
             y = self.top + 12 + tick * step * scale
             lines.append(
                 f'<path d="M{self.x[0] - 9:.1f} {y:.1f}H{self.x[-1]:.1f}" stroke="{COLOURS["rule"]}" fill="none"/>'
             )
-            lines.append(_text(x, y + 4, f"{tick * step:,g}", "muted", _SMALL, _END))
-        yield self._only(LadderLayout.TRUE, "".join(lines))
+            lines.append(_draw_text(x, y + 4, f"{tick * step:,g}", "muted", _SMALL, _END))
+        yield self._limit_to_layout(LadderLayout.TRUE, "".join(lines))
 
-    def _hosts(self) -> Iterator[str]:
+    def _draw_hosts(self) -> Iterator[str]:
         boxes = zip(self.ladder.hosts, self.addresses, self.x, self.boxes, strict=True)
         for host, address, x, (left, size) in boxes:
             colour = COLOURS[host.role]
             ends = [f"M{x:.1f} {self.top - 24}V{places.bottom - 8:.1f}" for places in (self.even, self.true)]
-            yield f'<path{self._a("d", *ends)} stroke="{COLOURS["muted"]}" fill="none"/>'
+            yield f'<path{self._make_attribute("d", *ends)} stroke="{COLOURS["muted"]}" fill="none"/>'
             yield (
                 f'<rect x="{left:.1f}" y="3" width="{size:.1f}" height="{self.top - 27}" rx="7" '
                 f'fill="{COLOURS["ground"]}" stroke="{colour}" stroke-width="1.5"/>'
             )
-            yield _text(left + size / 2, 19, host.name, "ink", _NORMAL, _MIDDLE + _BOLD)
+            yield _draw_text(left + size / 2, 19, host.name, "ink", _NORMAL, _MIDDLE + _BOLD)
             for line, part in enumerate(address):
                 y = 33 + _ADDRESS_LINE * line
-                yield _text(left + size / 2, y, part, "muted", _SMALL - 1, _MIDDLE + _MONO)
+                yield _draw_text(left + size / 2, y, part, "muted", _SMALL - 1, _MIDDLE + _MONO)
 
-    def _turns(self) -> Iterator[str]:
+    def _draw_turns(self) -> Iterator[str]:
         for turn in self.ladder.turns:
             x = self.x[turn.host]
             colour = "waiting" if turn.waiting else self.ladder.hosts[turn.host].role
@@ -235,51 +235,51 @@ class _Drawing:
                 for places in (self.even, self.true)
             ]
             yield (
-                f'<path{self._a("d", *boxes)} fill="{COLOURS["ground"]}"/>'
-                f'<path{self._a("d", *boxes)} fill="{COLOURS[colour]}" fill-opacity="0.45" stroke="{COLOURS[colour]}" '
+                f'<path{self._make_attribute("d", *boxes)} fill="{COLOURS["ground"]}"/>'
+                f'<path{self._make_attribute("d", *boxes)} fill="{COLOURS[colour]}" fill-opacity="0.45" stroke="{COLOURS[colour]}" '
                 f'stroke-width="0.75"/>'
             )
 
-    def _divider(self) -> Iterator[str]:
+    def _draw_divider(self) -> Iterator[str]:
         if self.even.divider is None or self.true.divider is None:
             return
-        places = [_down(places.divider or 0) for places in (self.even, self.true)]
+        places = [_move_down(places.divider or 0) for places in (self.even, self.true)]
         ground, muted = COLOURS["ground"], COLOURS["muted"]
         gaps = "".join(
             f'<path d="M{x - 6:.1f} 4l12 -6M{x - 6:.1f} 10l12 -6" stroke="{muted}" fill="none"/>' for x in self.x
         )
         middle = (self.x[0] + self.x[1]) / 2
-        label = _text(middle, 8, "after the set-up", "muted", _SMALL, _MIDDLE + _HALO)
-        scale = f"<g{_BESIDE}>{_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
-        scale = self._only(LadderLayout.TRUE, scale)
+        label = _draw_text(middle, 8, "after the set-up", "muted", _SMALL, _MIDDLE + _HALO)
+        scale = f"<g{_BESIDE}>{_draw_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
+        scale = self._limit_to_layout(LadderLayout.TRUE, scale)
         blank = "".join(f'<path d="M{x - 2:.1f} 3.5v1" stroke="{ground}" stroke-width="5"/>' for x in self.x)
-        yield f"<g{self._a('transform', *places)}>{blank}{gaps}{label}{scale}</g>"
+        yield f"<g{self._make_attribute('transform', *places)}>{blank}{gaps}{label}{scale}</g>"
 
-    def _rung(self, index: int) -> Iterator[str]:
+    def _draw_rung(self, index: int) -> Iterator[str]:
         rung, even, true = self.ladder.rungs[index], self.even, self.true
-        places = [_down(y) for y in (even.arrows[index], true.arrows[index])]
+        places = [_move_down(y) for y in (even.arrows[index], true.arrows[index])]
         when = format_ms(rung.at_ns)
         yield f'<g class="rung" data-message="{rung.message}">'
         yield f"<title>{escape(f'{rung.label}: {when} ms, frame {rung.frame:,}')}</title>"
-        yield f"<g{self._a('transform', *places)}>"
-        yield self._only(LadderLayout.EVEN, _text(self.x[0] - 14, 4, when, "ink", _SMALL, _END + _MONO))
-        yield from self._arrow(rung)
+        yield f"<g{self._make_attribute('transform', *places)}>"
+        yield self._limit_to_layout(LadderLayout.EVEN, _draw_text(self.x[0] - 14, 4, when, "ink", _SMALL, _END + _MONO))
+        yield from self._draw_arrow(rung)
         yield "</g>"
-        yield from self._leader(index)
-        places = [_down(y) for y in (even.texts[index], true.texts[index])]
-        yield f"<g{_BESIDE}{self._a('transform', *places)}>"
-        for layout, lines in ((LadderLayout.EVEN, self.said[index]), (LadderLayout.TRUE, self.named[index])):
-            texts = (_text(self.text_x, 4 + _LINE * i, text, "ink", _NORMAL) for i, text in enumerate(lines))
-            yield self._only(layout, "".join(texts))
-        below = [_down(_LINE * len(lines)) for lines in (self.said[index], self.named[index])]
-        yield f"<g{self._a('transform', *below)}>"
+        yield from self._draw_leader(index)
+        places = [_move_down(y) for y in (even.texts[index], true.texts[index])]
+        yield f"<g{_BESIDE}{self._make_attribute('transform', *places)}>"
+        for layout, lines in ((LadderLayout.EVEN, self.even_texts[index]), (LadderLayout.TRUE, self.true_texts[index])):
+            texts = (_draw_text(self.text_x, 4 + _LINE * i, text, "ink", _NORMAL) for i, text in enumerate(lines))
+            yield self._limit_to_layout(layout, "".join(texts))
+        below = [_move_down(_LINE * len(lines)) for lines in (self.even_texts[index], self.true_texts[index])]
+        yield f"<g{self._make_attribute('transform', *below)}>"
         if rung.loss is not None:
-            yield _text(self.text_x, 4, LOSSES[rung.loss], "lost", _NORMAL)
-        for line, text in enumerate(self.inside[index], int(rung.loss is not None)):
-            yield _text(self.text_x, 4 + _LINE * line, text, "muted", _SMALL, _MONO)
+            yield _draw_text(self.text_x, 4, LOSSES[rung.loss], "lost", _NORMAL)
+        for line, text in enumerate(self.payloads[index], int(rung.loss is not None)):
+            yield _draw_text(self.text_x, 4 + _LINE * line, text, "muted", _SMALL, _MONO)
         yield "</g></g></g>"
 
-    def _arrow(self, rung: LadderArrow) -> Iterator[str]:
+    def _draw_arrow(self, rung: LadderArrow) -> Iterator[str]:
         begin, end = self.x[rung.source], self.x[rung.target]
         way = 1 if end > begin else -1
         colour = COLOURS[self.ladder.hosts[rung.source].role]
@@ -299,14 +299,14 @@ class _Drawing:
                 f'<path d="M{tip - 5:.1f} -5l10 10m0 -10l-10 10" stroke="{COLOURS["lost"]}" stroke-width="2.2" '
                 'fill="none"/>'
             )
-        label = _text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, _MIDDLE + _HALO)
+        label = _draw_text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, _MIDDLE + _HALO)
         if self.layout is LadderLayout.BOTH and len(self.ladder.hosts) == 2:
-            size = _text((begin + end) / 2, max(offsets) + 13, format_size(rung), "muted", _SMALL, _MIDDLE + _HALO)
+            size = _draw_text((begin + end) / 2, max(offsets) + 13, format_size(rung), "muted", _SMALL, _MIDDLE + _HALO)
             label += f"<g{_BELOW}>{size}</g>"
-        yield self._only(LadderLayout.EVEN, label)
+        yield self._limit_to_layout(LadderLayout.EVEN, label)
 
-    def _leader(self, index: int) -> Iterator[str]:
-        """Ties an arrow to its text where they stand apart."""
+    def _draw_leader(self, index: int) -> Iterator[str]:
+        """A line from an arrow to its text, where the text had to be moved."""
         arrow, text = self.true.arrows[index], self.true.texts[index]
         x = self.x[-1]
         begin = max(self.x[self.ladder.rungs[index].source], self.x[self.ladder.rungs[index].target]) + 7
@@ -314,9 +314,9 @@ class _Drawing:
             f'<path{_BESIDE} d="M{begin:.1f} {arrow:.1f}H{x + 10:.1f}L{x + 26:.1f} {text:.1f}H{x + 35:.1f}" '
             f'stroke="{COLOURS["waiting"]}" stroke-width="0.8" fill="none"/>'
         )
-        yield self._only(LadderLayout.TRUE, line)
+        yield self._limit_to_layout(LadderLayout.TRUE, line)
 
-    def _legend(self) -> Iterator[str]:
+    def _list_legend_lines(self) -> Iterator[str]:
         """What the signs mean, as far as there are any."""
         rungs, turns = self.ladder.rungs, self.ladder.turns
         signs = [
@@ -331,13 +331,13 @@ class _Drawing:
             yield f"{self.ladder.left_out:,} later messages are left out."
 
 
-def _box(host: Lifeline, address: Sequence[str], x: float) -> tuple[float, float]:
+def _measure_box(host: Lifeline, address: Sequence[str], x: float) -> tuple[float, float]:
     """Left edge and width of the box above a lifeline."""
     size = max(len(host.name) * 7.2, max(map(len, address)) * (_SMALL - 1) * MONO_WIDTH) + 20
     return max(x - size / 2, 1), size
 
 
-def _halves(address: str) -> list[str]:
+def _split_address(address: str) -> list[str]:
     """An address of IPv6 in two lines, at the colon next to its middle; a short one in one."""
     colons = [index + 1 for index, letter in enumerate(address) if letter == ":"]
     if len(address) <= _ONE_LINE or not colons:
@@ -346,20 +346,20 @@ def _halves(address: str) -> list[str]:
     return [address[:cut], address[cut:]]
 
 
-def _size_and_notes(rung: LadderArrow) -> list[str]:
+def _list_notes(rung: LadderArrow) -> list[str]:
     return [format_size(rung), *(part for note in rung.notes for part in note.split(", "))]
 
 
-def _all_of(rung: LadderArrow) -> list[str]:
-    return [f"{format_ms(rung.at_ns)} ms", rung.label, *_size_and_notes(rung)]
+def _list_texts_by_time(rung: LadderArrow) -> list[str]:
+    return [f"{format_ms(rung.at_ns)} ms", rung.label, *_list_notes(rung)]
 
 
-def _lines(parts: Sequence[str], letters: int) -> list[str]:
+def _wrap_parts(parts: Sequence[str], letters: int) -> list[str]:
     """Parts after one another, with commas between them."""
     return list(wrap_texts([*(f"{part}," for part in parts[:-1]), parts[-1]], letters))
 
 
-def _apart(wanted: Sequence[float], heights: Sequence[float], top: float) -> list[float]:
+def _spread_out(wanted: Sequence[float], heights: Sequence[float], top: float) -> list[float]:
     """Places as near as possible to those wanted, none above `top`, where nothing overlaps.
 
     Neighbours that would overlap become a block, which stands where its members want to be on average.
@@ -367,25 +367,25 @@ def _apart(wanted: Sequence[float], heights: Sequence[float], top: float) -> lis
     blocks: list[tuple[float, float, int]] = []  # sum of what the members want the block's top to be, height, members
     for want, height in zip(wanted, heights, strict=True):
         total, tall, members = want, height, 1
-        while blocks and _block_top(blocks[-1], top) + blocks[-1][1] > _block_top((total, tall, members), top):
+        while blocks and _get_block_top(blocks[-1], top) + blocks[-1][1] > _get_block_top((total, tall, members), top):
             before, room, earlier = blocks.pop()
             total, tall, members = before + total - members * room, room + tall, earlier + members
         blocks.append((total, tall, members))
     places: list[float] = []
     for block in blocks:
-        y = _block_top(block, top)
+        y = _get_block_top(block, top)
         for height in heights[len(places) : len(places) + block[2]]:
             places.append(y)
             y += height
     return places
 
 
-def _block_top(block: tuple[float, float, int], top: float) -> float:
+def _get_block_top(block: tuple[float, float, int], top: float) -> float:
     return max(block[0] / block[2], top)
 
 
-def _step(minimum: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below `least`."""
+def _choose_tick_step(minimum: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below `minimum`."""
     power = 10.0 ** (len(f"{int(minimum)}") - 1) if minimum >= 1 else 1e-6
     while True:
         for factor in (1, 2, 5):
@@ -394,10 +394,10 @@ def _step(minimum: float) -> float:
         power *= 10
 
 
-def _down(y: float) -> str:
+def _move_down(y: float) -> str:
     return f"translate(0 {y:.1f})"
 
 
-def _text(x: float, y: float, text: str, colour: str, size: int, attributes: str = "") -> str:
+def _draw_text(x: float, y: float, text: str, colour: str, size: int, attributes: str = "") -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{COLOURS[colour]}"'
     return f"<text {place}{attributes}>{escape(text)}</text>"

@@ -125,7 +125,7 @@ def get_start_ns(handshake: Mapping[str, Any], messages: Iterable[Mapping[str, A
     return min((message["first_ns"] for message in messages), default=0)
 
 
-def _widest(heading: str, texts: Iterable[str]) -> int:
+def _measure_widest(heading: str, texts: Iterable[str]) -> int:
     return max(map(cell_len, (heading, *texts)))
 
 
@@ -144,14 +144,16 @@ class _Ladder:
         self.signs = _LINES[paint.unicode]
         self.messages = messages
         self.start = get_start_ns(handshake, messages)
-        self.time = 2 + _widest("time, ms", (format_ms(m["first_ns"] - self.start) for m in messages))
-        self.frames = 1 + _widest("frames", (format_integer(m["frames"]) for m in messages))
-        self.bytes = 2 + _widest("bytes", (format_integer(m["bytes"]) for m in messages))
+        self.time = 2 + _measure_widest("time, ms", (format_ms(m["first_ns"] - self.start) for m in messages))
+        self.frames = 1 + _measure_widest("frames", (format_integer(m["frames"]) for m in messages))
+        self.bytes = 2 + _measure_widest("bytes", (format_integer(m["bytes"]) for m in messages))
         room = min(paint.width, _WIDE_ENOUGH) - self.time - self.frames - self.bytes - 2
         self.spans: tuple[int, ...] = (room,)
         if handshake["aaa_address"] is not None:
             radius = (
-                _widest("Access-Request 0", (format_message_label(m) for m in messages if m["protocol"] == "RADIUS"))
+                _measure_widest(
+                    "Access-Request 0", (format_message_label(m) for m in messages if m["protocol"] == "RADIUS")
+                )
                 + 4
             )
             self.spans = (room - 1 - radius, radius)
@@ -164,8 +166,8 @@ class _Ladder:
         else:
             heading += pad_text("initiator", self.spans[0] - 3) + pad_text("responder", self.spans[1] + 3) + "AAA"
         room = self.time + sum(self.spans) + len(self.spans) + 1
-        top = self.paint(pad_text(heading, room) + self._tail("frames", "bytes"), "dim")
-        yield LadderRow(None, (top, self._between(["" for _ in self.spans])))
+        top = self.paint(pad_text(heading, room) + self._format_counts("frames", "bytes"), "dim")
+        yield LadderRow(None, (top, self._format_line(["" for _ in self.spans])))
         set_up = [index for index, message in enumerate(self.messages) if message["set_up"]]
         for index, message in enumerate(self.messages):
             if set_up and index == set_up[-1] + 1:
@@ -173,7 +175,7 @@ class _Ladder:
                 yield LadderRow(None, (self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim"),))
             yield LadderRow(message["message"], tuple(self._message(message)))
 
-    def _tail(self, frames: str, size: str) -> str:
+    def _format_counts(self, frames: str, size: str) -> str:
         return pad_text(frames, self.frames, right=True) + pad_text(size, self.bytes, right=True)
 
     def _message(self, message: dict[str, Any]) -> Iterator[str]:
@@ -184,8 +186,8 @@ class _Ladder:
         special = message["transmission"] > 1 or (message["kind"] == "response" and message["extra_round_trip"])
         style = "yellow" if special else ""
         time = pad_text(format_ms(message["first_ns"] - self.start), self.time - 2, right=True) + "  "
-        yield self._between(
-            spans, time, self._tail(format_integer(message["frames"]), format_integer(message["bytes"])), style
+        yield self._format_line(
+            spans, time, self._format_counts(format_integer(message["frames"]), format_integer(message["bytes"])), style
         )
         room = self.spans[hop] - 2
         notes = [line for note in get_message_notes(message) for line in wrap(note, room, break_on_hyphens=False)]
@@ -195,11 +197,11 @@ class _Ladder:
         for text in notes:
             spans = ["" for _ in self.spans]
             spans[hop] = f" {text}" if rightwards else pad_text(text, self.spans[hop] - 1, right=True)
-            yield self._between(spans, style=style or "dim")
+            yield self._format_line(spans, style=style or "dim")
         for text in inside:
             spans = ["" for _ in self.spans]
             spans[hop] = " " * indent + text
-            yield self._between(spans)
+            yield self._format_line(spans)
 
     def _arrow(self, label: str, width: int, *, rightwards: bool) -> str:
         """An arrow with its label, `width` cells; a long label takes the place of the line."""
@@ -211,7 +213,7 @@ class _Ladder:
             return pad_text(f"{tail} {label} {line}", width - 1) + self.signs["right"]
         return self.signs["left"] + pad_text(f"{line} {label} {tail}".rstrip(), width - 1, right=not tail)
 
-    def _between(self, spans: list[str], time: str = "", tail: str = "", style: str = "") -> str:
+    def _format_line(self, spans: list[str], time: str = "", tail: str = "", style: str = "") -> str:
         """A line of the ladder: `spans` between the lifelines."""
         life = self.signs["life"]
         cells = [self.paint(pad_text(text, width), style) for text, width in zip(spans, self.spans, strict=True)]
@@ -254,7 +256,7 @@ def wrap_texts(texts: Iterable[str], width: int) -> Iterator[str]:
     """Texts after one another in lines of at most `width` cells; one that is longer is broken where it may be."""
     line = ""
     for text in texts:
-        for piece in _pieces(text, width):
+        for piece in _cut_text(text, width):
             if line and cell_len(line) + 1 + cell_len(piece) > width:
                 yield line
                 line = piece
@@ -264,7 +266,7 @@ def wrap_texts(texts: Iterable[str], width: int) -> Iterator[str]:
         yield line
 
 
-def _pieces(text: str, width: int) -> Iterator[str]:
+def _cut_text(text: str, width: int) -> Iterator[str]:
     """A text in pieces of at most `width` cells."""
     while cell_len(text) > width:
         head = set_cell_size(text, width)

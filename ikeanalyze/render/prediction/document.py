@@ -81,17 +81,21 @@ def _message(message: FlowMessage) -> dict[str, Any]:
 
 
 def _prediction(prediction: Prediction) -> dict[str, Any]:
-    use, closed = prediction.use, prediction.closed
+    transmission, closed = prediction.transmission, prediction.closed
     distributions: dict[str, Distribution | None] = {name: getattr(prediction, name) for name in _DISTRIBUTIONS}
     return {
         "capture": prediction.flow.capture,
         "handshake": prediction.flow.handshake,
         "link": _link(prediction.link),
-        "transport": use.transport.value,
-        "policy": {"name": use.policy.name, "waits_s": list(use.policy.waits), "jitter": use.policy.jitter},
-        "repeats": use.repeats.value,
-        "fragment_size": use.fragment_size,
-        "until_established": use.until_established,
+        "transport": transmission.transport.value,
+        "policy": {
+            "name": transmission.policy.name,
+            "waits_s": list(transmission.policy.waits),
+            "jitter": transmission.policy.jitter,
+        },
+        "repeats": transmission.response_trigger.value,
+        "fragment_size": transmission.fragment_size,
+        "until_established": transmission.until_established,
         "once": dict(zip(("messages", "frames", "bytes"), prediction.once, strict=True)),
         "computation": prediction.computation.value,
         "computation_handshakes": prediction.handshakes,
@@ -126,7 +130,11 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
         document = _prediction(prediction)
         exact = document["closed_form"] or {}
         burst = prediction.link.burst
-        link = {name: _plain(value) for name, value in document["link"].items() if name not in ("burst", "scenario")}
+        link = {
+            name: _convert_boolean(value)
+            for name, value in document["link"].items()
+            if name not in ("burst", "scenario")
+        }
         yield {
             "capture": document["capture"],
             "handshake": document["handshake"],
@@ -136,8 +144,8 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
             "burst_unit": burst and ("frames" if burst.of_frames else "ms"),
             "burst_loss": burst and burst.loss,
             "transport": document["transport"],
-            "policy": prediction.use.policy.name,
-            **{name: _plain(document[name]) for name in _ROW_SETTINGS},
+            "policy": prediction.transmission.policy.name,
+            **{name: _convert_boolean(document[name]) for name in _ROW_SETTINGS},
             **{f"{name}_once": value for name, value in document["once"].items()},
             "largest_message_bytes": prediction.flow.largest_message_bytes,
             **dict(zip(("failure", "failure_low", "failure_high"), prediction.failure, strict=True)),
@@ -150,5 +158,5 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _plain(value: object) -> object:
+def _convert_boolean(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value

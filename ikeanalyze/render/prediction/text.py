@@ -48,8 +48,8 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
         (name, text) for name, text in settings[0].items() if text != UNKNOWN and name not in ("capture", *varying)
     ]
     if "policy" not in varying:
-        facts.append(("timers", _timers(first.use.policy)))
-    if first.use.until_established:
+        facts.append(("timers", _timers(first.transmission.policy)))
+    if first.transmission.until_established:
         facts.append(("failures", f"attempted again at once, up to {MAX_ATTEMPTS} attempts, which add up"))
     facts.append(("computation", _describe_computation(predictions)))
     facts.append(("runs", f"{first.runs:,}, with seed {first.seed}"))
@@ -141,12 +141,12 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
     ]
-    if prediction.use.until_established:
+    if prediction.transmission.until_established:
         facts.append(("attempts", f"{format_value(prediction.attempts)} on average"))
     facts += [
         (
             f"within {budget.ms:g} ms",
-            f"{_percent(budget.share)} % ({_percent(budget.low)} to {_percent(budget.high)} %)",
+            f"{_format_percent(budget.share)} % ({_format_percent(budget.low)} to {_format_percent(budget.high)} %)",
         )
         for budget in prediction.budgets
     ]
@@ -165,7 +165,7 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     rows = []
     for name, field in _METRICS:
         values: Distribution | None = getattr(prediction, field)
-        row = [name, *(_of(values, name) for name in (*QUANTILES, "greatest"))]
+        row = [name, *(_format_quantity(values, name) for name in (*QUANTILES, "greatest"))]
         if closed is not None:
             row.insert(2, format_value(exact.get(field)))
         rows.append(row)
@@ -174,9 +174,9 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
 
 def _failure(prediction: Prediction) -> str:
     share, low, high = prediction.failure
-    text = f"{_percent(share)} % ({_percent(low)} to {_percent(high)} %)"
+    text = f"{_format_percent(share)} % ({_format_percent(low)} to {_format_percent(high)} %)"
     if prediction.closed is not None:
-        text += f", in closed form {_percent(1 - prediction.closed.success)} %"
+        text += f", in closed form {_format_percent(1 - prediction.closed.success)} %"
     where = ", ".join(f"{number:,} in {name}" for name, number in prediction.failed_in.items())
     return f"{text}; {where}" if where else text
 
@@ -187,7 +187,7 @@ def _render_table(
     columns = [
         *(TableColumn(name, right=name in _NUMERIC, narrow=0 if name in _NUMERIC else 24) for name in varying),
         *number_columns("fails %", "set-up ms"),
-        *(TableColumn("attempts", right=True) for _ in range(predictions[0].use.until_established)),
+        *(TableColumn("attempts", right=True) for _ in range(predictions[0].transmission.until_established)),
         *(TableColumn(f"% in {budget.ms:g} ms", right=True) for budget in predictions[0].budgets),
         *(TableColumn(name, right=True, optional=level) for name, level in (("median", 2), ("p95", 1), ("p99", 3))),
         TableColumn("bytes", right=True),
@@ -201,14 +201,14 @@ def _render_table(
         rows.append(
             [
                 *(setting[name] for name in varying),
-                _percent(prediction.failure[0]),
-                _of(setup, "mean"),
-                *(format_value(prediction.attempts) for _ in range(prediction.use.until_established)),
-                *(_percent(budget.share) for budget in prediction.budgets),
-                *(_of(setup, name) for name in QUANTILES[1:]),
-                _of(size, "mean"),
-                _of(size, "p95"),
-                _of(messages, "mean"),
+                _format_percent(prediction.failure[0]),
+                _format_quantity(setup, "mean"),
+                *(format_value(prediction.attempts) for _ in range(prediction.transmission.until_established)),
+                *(_format_percent(budget.share) for budget in prediction.budgets),
+                *(_format_quantity(setup, name) for name in QUANTILES[1:]),
+                _format_quantity(size, "mean"),
+                _format_quantity(size, "p95"),
+                _format_quantity(messages, "mean"),
             ]
         )
     notes = ["set-up, bytes and messages: means, unless it says otherwise", _SUCCEEDED]
@@ -258,8 +258,8 @@ def _burst(prediction: Prediction) -> str:
 
 
 def _fragments(prediction: Prediction) -> str:
-    size = prediction.use.fragment_size
-    if prediction.use.transport is IkeTransport.TCP:
+    size = prediction.transmission.fragment_size
+    if prediction.transmission.transport is IkeTransport.TCP:
         return "by TCP"
     if size is None:
         return "as recorded" if prediction.link.mtu is None else "as recorded, or as the MTU needs"
@@ -278,9 +278,9 @@ _REPEATS: Final = {ResponseTrigger.FIRST: "fragment 1", ResponseTrigger.ALL: "al
 _SETTINGS: Final[Mapping[str, Callable[[Prediction], str]]] = {
     "scenario": lambda prediction: prediction.link.name or UNKNOWN,
     "transport": lambda prediction: (
-        prediction.use.transport.upper() if prediction.flow.exchanges[0].request.transport else "IP"
+        prediction.transmission.transport.upper() if prediction.flow.exchanges[0].request.transport else "IP"
     ),
-    "policy": lambda prediction: prediction.use.policy.name,
+    "policy": lambda prediction: prediction.transmission.policy.name,
     "fragments": _fragments,
     "RTT ms": lambda prediction: f"{prediction.link.rtt_ms:g}",
     "jitter ms": lambda prediction: f"{prediction.link.jitter_ms:g}" if prediction.link.jitter_ms else UNKNOWN,
@@ -291,8 +291,8 @@ _SETTINGS: Final[Mapping[str, Callable[[Prediction], str]]] = {
     "AAA RTT ms": lambda prediction: f"{prediction.link.aaa_rtt_ms:g}" if prediction.link.aaa_rtt_ms else UNKNOWN,
     "IP fragments": lambda prediction: "dropped" if prediction.link.drop_ip_fragments else UNKNOWN,
     "answered again": lambda prediction: (
-        f"when {_REPEATS[prediction.use.repeats]} of a repeated request arrived"
-        if prediction.use.transport is IkeTransport.UDP
+        f"when {_REPEATS[prediction.transmission.response_trigger]} of a repeated request arrived"
+        if prediction.transmission.transport is IkeTransport.UDP
         else UNKNOWN
     ),
 }
@@ -306,9 +306,9 @@ def format_value(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.3g}"
 
 
-def _of(distribution: Distribution | None, name: str) -> str:
+def _format_quantity(distribution: Distribution | None, name: str) -> str:
     return UNKNOWN if distribution is None else format_value(getattr(distribution, name))

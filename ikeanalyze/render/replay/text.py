@@ -31,7 +31,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
     """The settings, the runs or the mutated messages, and the comparison with the recording."""
-    yield _head(replayed)
+    yield _render_head(replayed)
     if replayed.mutated is not None:
         yield from _render_fuzzing(replayed.mutated)
     elif len(replayed.runs) == 1:
@@ -39,10 +39,10 @@ def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]
     elif replayed.runs:
         yield from _render_runs(replayed, every=every)
     for compared in replayed.compared if every else replayed.compared[:1]:
-        yield _compared(compared)
+        yield _tabulate_comparison(compared)
 
 
-def _head(replayed: ReplayReport) -> KeyValueSection:
+def _render_head(replayed: ReplayReport) -> KeyValueSection:
     local, counts = replayed.local, replayed.counts
     ways = {"layer 3": "scapy on layer 3", "UDP": "ordinary UDP sockets", "TCP": "TCP"}
     ports = f"port {local.port}" if replayed.way == "TCP" else f"ports {local.port} and {local.nat_port}"
@@ -84,7 +84,7 @@ def _render_run(run: ReplayRun) -> Iterator[Section]:
     if run.met:
         rows.append(("faults met", _format_counter(run.met)))
     if run.result is not None:
-        rows[1:2] = _result(run.result, get_setup_ns(run))
+        rows[1:2] = _list_result_rows(run.result, get_setup_ns(run))
     if run.verbatim is not None:
         chosen = [sent.answers[0].answer.proposal for sent in run.verbatim.sent if sent.answers]
         rows[2:2] = [("proposal", escape_text(proposal)) for proposal in chosen if proposal]
@@ -93,18 +93,18 @@ def _render_run(run: ReplayRun) -> Iterator[Section]:
             rows.append(("ignored", ", ".join(f"{value:,} {name}" for name, value in others if value)))
     yield KeyValueSection("Run", rows)
     if run.result is not None:
-        yield _exchanges(run.result, run.reported)
+        yield _tabulate_exchanges(run.result, run.reported)
     if run.verbatim is not None:
-        yield _answers(run.verbatim.sent)
-        if differing := list(_differing(run.verbatim.sent)):
+        yield _tabulate_answers(run.verbatim.sent)
+        if differing := list(_list_differences(run.verbatim.sent)):
             yield KeyValueSection("Differs from the recording", differing)
 
 
-def _met(met: Counter[str]) -> str:
+def _format_fault_counts(met: Counter[str]) -> str:
     return ", ".join(f"{value:,} {name}" for name, value in sorted(met.items()) if value)
 
 
-def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]:
+def _list_result_rows(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]:
     local, peer = result.authentication
     counts = result.ignored
     ignored = {
@@ -127,7 +127,7 @@ def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]
     return rows
 
 
-def _exchanges(result: InitiatorResult, reported: ReportFigures | None) -> TableSection:
+def _tabulate_exchanges(result: InitiatorResult, reported: ReportFigures | None) -> TableSection:
     columns: Columns[ExchangeStats] = [
         (TableColumn("exchange"), lambda exchange: get_name(ExchangeType, exchange.exchange_type)),
         (TableColumn("ID", right=True), lambda exchange: str(exchange.message_id)),
@@ -142,7 +142,7 @@ def _exchanges(result: InitiatorResult, reported: ReportFigures | None) -> Table
     return tabulate("Exchanges", result.exchanges, columns, notes=notes)
 
 
-def _answers(sent: tuple[ReplayedMessage, ...]) -> TableSection:
+def _tabulate_answers(sent: tuple[ReplayedMessage, ...]) -> TableSection:
     columns: Columns[ReplayedMessage] = [
         (TableColumn("message"), lambda message: get_name(ExchangeType, message.exchange_type)),
         (TableColumn("ID", right=True), lambda message: str(message.message_id)),
@@ -169,7 +169,7 @@ def _get_recorded_kind(message: ReplayedMessage) -> str:
     return message.recorded.kind if message.recorded else "none"
 
 
-def _differing(sent: tuple[ReplayedMessage, ...]) -> Iterator[tuple[str, str]]:
+def _list_differences(sent: tuple[ReplayedMessage, ...]) -> Iterator[tuple[str, str]]:
     for message in sent:
         if message.answers and message.answers[0].differs:
             name = f"{get_name(ExchangeType, message.exchange_type)} {message.message_id}"
@@ -199,7 +199,7 @@ def _render_runs(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
         facts.append(("faults met", _format_counter(replayed.met)))
     yield KeyValueSection("Together", facts)
     if replayed.mode == "verbatim":
-        yield _kinds(runs)
+        yield _tabulate_kinds(runs)
 
 
 def _format_counter(names: Counter[str]) -> str:
@@ -207,7 +207,7 @@ def _format_counter(names: Counter[str]) -> str:
     return escape_text(", ".join(f"{name} ({value:,})" for name, value in names.most_common()))
 
 
-def _kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
+def _tabulate_kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
     """The responses of all runs by message and kind."""
     counts = Counter(
         (
@@ -234,7 +234,7 @@ def _render_fuzzing(mutated: FuzzReport) -> Iterator[Section]:
     barrage = mutated.barrage
     if barrage is not None:
         rows.append(("mutants", format_integer(barrage.sent)))
-        rows.append(("answers", _met(barrage.answered) or "none"))
+        rows.append(("answers", _format_fault_counts(barrage.answered) or "none"))
         if barrage.garbage:
             rows.append(("not IKEv2", format_integer(barrage.garbage)))
     if mutated.broken_off:
@@ -257,7 +257,7 @@ def _check(check: LivenessCheck) -> str:
     return f"yes: {escape_text(check.answer.answer.kind)}{tries}"
 
 
-def _compared(compared: ReplayComparison) -> TableSection:
+def _tabulate_comparison(compared: ReplayComparison) -> TableSection:
     columns = (TableColumn("exchange"), *number_columns("ID", "messages", "live", "bytes", "live", "RTT, ms", "live"))
 
     def cells(name: str, ident: str, recorded: ExchangeCost | None, live: ExchangeCost | None) -> tuple[str, ...]:

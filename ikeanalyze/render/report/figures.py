@@ -33,13 +33,13 @@ from ikeanalyze.render.ladder.model import Ladder, build_ladder
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report.selection import select_detailed, select_handshake, select_noteworthy, select_set_ups
 
-#: Handshakes with a bar of their own; of more, the handshakes at these ranks.
+#: Handshakes that are all drawn as bars; if there are more, the handshakes at `_RANKS`.
 _MAX_BARS: Final = 25
 _RANKS: Final = {"fastest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "95 %": 0.95, "slowest": 1.0}
 _MAX_ROUND_TRIP_POINTS: Final = 1_000  # round trips that are drawn one by one
-_MAX_HANDSHAKE_POINTS: Final = 1_000  # handshakes that are drawn one by one; of more, the means
+_MAX_HANDSHAKE_POINTS: Final = 1_000  # handshakes that are drawn one by one; if there are more, the means
 _MAX_EXCHANGES: Final = 14  # that are distinguished by their message IDs
-_MAX_LADDERS: Final = 5  # handshakes whose ladders are all written; of more, the noteworthy ones
+_MAX_LADDERS: Final = 5  # handshakes whose ladders are all written; if there are more, the noteworthy ones
 _MAX_CAPTURES: Final = 7  # with a colour of their own
 
 _QUARTILES: Final = {

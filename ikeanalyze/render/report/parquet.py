@@ -31,7 +31,7 @@ TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
 MIN_STREAMED_ROWS = 1 << 14
 #: Rows of the smallest table that the compiled core writes in two steps.
 MIN_ROWS_IN_STEPS = 1 << 14
-#: Rows of a row group: all of it is in memory while it is written; of a table that is read from disk, several are.
+#: Rows of a row group: all of it is in memory while it is written, and several are if the table is read from disk.
 _ROW_GROUP: Final = 1 << 17
 _ROW_GROUP_FROM_DISK: Final = 1 << 16
 _HANDSHAKES_SHARE: Final = 8  # of these: a row has a kilobyte

@@ -1,4 +1,4 @@
-"""The sections of a verification in text formats. Of the compared values, only digests are shown."""
+"""The sections of a verification in text formats. Compared values are shown as digests only."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

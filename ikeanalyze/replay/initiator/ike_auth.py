@@ -168,7 +168,7 @@ def verify_responder(
 
     Args:
         authentication: the AUTH payload.
-        certificates: of the CERT payloads, the responder's own first.
+        certificates: the certificates in the CERT payloads, the responder's own first.
         identity: the responder's identity.
         credentials: the PSK, or the trusted authorities.
         prf: the negotiated PRF.

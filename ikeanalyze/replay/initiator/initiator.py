@@ -117,31 +117,31 @@ class Initiator:
         """Send the first request."""
         self._began_ns = now_ns
         self._apply_event(InitiatorEvent.BEGIN)
-        return self._step(self._send_init(self.offered.key_exchange, now_ns))
+        return self._make_step(self._send_init(self.offered.key_exchange, now_ns))
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[InitiatorResult]:
         """Process a datagram without non-ESP marker; `from_port` is 500 or 4500, as in `OutgoingDatagram.port`."""
         if self._state in (InitiatorState.IDLE, InitiatorState.DOUBTFUL, InitiatorState.CLOSED, InitiatorState.FAILED):
-            return self._step()
+            return self._make_step()
         received = self._inbox.add_datagram(data, from_port, awaiting_response=awaits_response(self._state))
         if self._inbox.overflows:
             limits = f"{MAX_DATAGRAMS:,} datagrams or {MAX_BYTES >> 20} MiB"
             return self._fail(f"the target sends more than {limits}", now_ns)
         if received is None:
-            return self._step()
+            return self._make_step()
         if not received.header.response:
-            return self._step(self._answer_request(received, now_ns))
+            return self._make_step(self._answer_request(received, now_ns))
         try:
-            return self._step(self._on_response(received, now_ns))
+            return self._make_step(self._on_response(received, now_ns))
         except (RefusedError, FragmentTooSmallError, WireError) as error:
             return self._fail(str(error), now_ns)
 
     def tick(self, now_ns: int) -> DriverStep[InitiatorResult]:
         """Retransmit the request if its response is overdue, or give up."""
         if not awaits_response(self._state) or now_ns < self._exchanges[-1].deadline_ns:
-            return self._step()
+            return self._make_step()
         if not self._exchanges[-1].exhausted:
-            return self._step(self._exchanges[-1].transmit(now_ns))
+            return self._make_step(self._exchanges[-1].transmit(now_ns))
         hint, repeated = self._inbox.hint, self._exchanges[-1].answer
         reason = f"no answer but {repeated} again" if repeated else "no answer"
         return self._fail(f"{reason} (unprotected: {hint})" if hint else reason, now_ns, InitiatorEvent.SILENCE)
@@ -154,14 +154,14 @@ class Initiator:
             self._apply_event(InitiatorEvent.CLOSE)
             self._result, self._deleted = None, False
             delete = [encode_delete(ProtocolId.IKE)]
-            return self._step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
+            return self._make_step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
         if self._state is InitiatorState.FAILED and self._auth.rejected_auth:
             self._auth.rejected_auth = False
             refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
             sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
             return DriverStep(sent, None, self.conclude(now_ns))
         if self._state in (InitiatorState.CLOSED, InitiatorState.FAILED, InitiatorState.CLOSING):
-            return self._step()
+            return self._make_step()
         return self._fail(_CLOSED_REASON, now_ns, InitiatorEvent.CLOSE)
 
     def conclude(self, now_ns: int) -> InitiatorResult:
@@ -191,7 +191,7 @@ class Initiator:
     def _apply_event(self, event: InitiatorEvent) -> None:
         self._state = next_state(self._state, event)
 
-    def _step(self, send: tuple[OutgoingDatagram, ...] = ()) -> DriverStep[InitiatorResult]:
+    def _make_step(self, send: tuple[OutgoingDatagram, ...] = ()) -> DriverStep[InitiatorResult]:
         wake = self._exchanges[-1].deadline_ns if awaits_response(self._state) else None
         return DriverStep(send, wake, self._result)
 
@@ -202,7 +202,7 @@ class Initiator:
         if self._state is not InitiatorState.CLOSED:  # otherwise the handshake had ended before
             self._reason = reason
         self.conclude(now_ns)
-        return self._step()
+        return self._make_step()
 
     # ---- requests
 
@@ -334,7 +334,7 @@ class Initiator:
         self._sa_keys = self._inbox.sa_keys = sa_keys
         if negotiated.nat or (negotiated.nat is False and self._shape.floats):
             self._port = NAT_PORT
-        return self._continue(now_ns)
+        return self._continue_key_exchanges(now_ns)
 
     def _on_intermediate_response(
         self, received: ReceivedMessage, payloads: Sequence[Payload], now_ns: int
@@ -349,9 +349,9 @@ class Initiator:
         secret = own_exchange.compute_secret(parse_key_exchange(body))
         sa_keys.authenticate_intermediate(self._sent, (received.message, received.decrypted))
         sa_keys.add_key_exchange(secret)
-        return self._continue(now_ns)
+        return self._continue_key_exchanges(now_ns)
 
-    def _continue(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
+    def _continue_key_exchanges(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """Start the next additional key exchange, or IKE_AUTH after the last one."""
         sa_keys, negotiated = self._get_agreed()
         if self._additional:

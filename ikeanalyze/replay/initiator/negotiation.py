@@ -44,7 +44,7 @@ class ReplayProposals:
 def select_proposals(recorded: Sequence[Proposal], method: int) -> ReplayProposals:
     """Return the recorded proposals without transforms that we do not support.
 
-    `method`: of the recorded KE payload; replaced by an offered one if it is not supported.
+    `method`: the method of the recorded KE payload; replaced by an offered one if it is not supported.
 
     Raises:
         CannotReplayError: no proposal is left.

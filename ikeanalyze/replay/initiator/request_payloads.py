@@ -58,7 +58,7 @@ def build_auth_payloads(
 ) -> list[Payload]:
     """Build the payloads of the first IKE_AUTH request (RFC 7296, sections 1.2 and 2.16).
 
-    `authentication`: None for EAP. `spi`: of the Child SA, 4 bytes.
+    `authentication`: None for EAP. `spi`: the SPI of the Child SA, 4 bytes.
     """
     payloads = [encode_identification(PayloadType.IDI, identity.type, identity.data)]
     if authentication is not None and authentication.method != AuthMethod.SHARED_KEY:

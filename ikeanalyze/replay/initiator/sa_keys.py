@@ -32,7 +32,7 @@ class IkeSaKeys:
         nonces: tuple[bytes, bytes],
         randomness: Callable[[int], bytes],
     ) -> None:
-        """`secret`: of the first key exchange. `spis`, `nonces`: the initiator's, then the responder's."""
+        """`secret`: that of the first key exchange. `spis`, `nonces`: the initiator's, then the responder's."""
         self.prf = prf
         self._suite = suite
         self._spi_i, self._spi_r = spis
@@ -79,7 +79,10 @@ class IkeSaKeys:
         self._int_auth_r = int_auth(self.prf, self.keys.sk_pr, self._int_auth_r, get_int_auth_octets(*response))
 
     def combined_int_auth(self, message_id: int) -> bytes:
-        """Return IntAuth for the signed octets, empty without IKE_INTERMEDIATE. `message_id`: of the first IKE_AUTH."""
+        """Return IntAuth for the signed octets, empty without IKE_INTERMEDIATE.
+
+        `message_id`: that of the first IKE_AUTH request.
+        """
         if not self._int_auth_i:
             return b""
         return combined_int_auth(self._int_auth_i, self._int_auth_r, message_id)

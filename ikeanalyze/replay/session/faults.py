@@ -182,18 +182,18 @@ class FaultInjector:
             if reordered:
                 direction.held.append((now_ns + delay + round(HOLD_MS * 1e6), item))
             else:
-                self._push(direction, now_ns + delay, item)
+                self._queue_datagram(direction, now_ns + delay, item)
         for _, held_item in released:
             if reordered:
                 direction.held.append((now_ns, held_item))  # both are reordered: no further wait
             else:
-                self._push(direction, now_ns + delay, held_item)
+                self._queue_datagram(direction, now_ns + delay, held_item)
 
     def pop_due(self, *, ours: bool, now_ns: int) -> list[Any]:
         """Return the datagrams that are due, in order."""
         direction = self._directions[ours]
         for until, item in [entry for entry in direction.held if entry[0] <= now_ns]:
-            self._push(direction, until, item)
+            self._queue_datagram(direction, until, item)
         direction.held = [entry for entry in direction.held if entry[0] > now_ns]
         items = []
         while direction.queue and direction.queue[0][0] <= now_ns:
@@ -207,7 +207,7 @@ class FaultInjector:
         times += [until for direction in self._directions.values() for until, _ in direction.held]
         return min(times, default=None)
 
-    def _push(self, direction: _FaultQueue, due_ns: int, item: Any) -> None:
+    def _queue_datagram(self, direction: _FaultQueue, due_ns: int, item: Any) -> None:
         if len(direction.queue) >= MAX_QUEUED:
             self.overflowed += 1
             return

@@ -83,7 +83,7 @@ class ProgressListener:
 def run_replay(config: ReplayConfig, analysis: Analysis | None, listener: ProgressListener) -> ReplayReport:
     """Run a replay. If the user interrupts it (Ctrl-C), return the results so far.
 
-    `analysis`: of the capture; None: a shape file is used.
+    `analysis`: the analysis of the capture; None: a shape file is used.
 
     Raises:
         CaptureError, CannotReplayError, CredentialsError, TransportError: the replay cannot be done.
@@ -254,7 +254,7 @@ def _run(
         description = _INTERFACE_DESCRIPTIONS[transport.way]
         comment = f"ikeanalyze replay --mode {config.mode} to {config.target}"
         recording.begin(name="replay", description=description, comment=comment)
-        listener.message(_announcement(config, transport, reason, plan))
+        listener.message(_describe_plan(config, transport, reason, plan))
         rate, seconds = config.rate, config.seconds
         runs = ReplayRunner(
             config.target, transport, rate=rate, seconds=seconds, randomness=os.urandom, on_run=listener.run
@@ -308,7 +308,7 @@ def _open_capture_path(write: str | None) -> Iterator[str]:
         yield os.path.join(name, "live.pcapng")
 
 
-def _announcement(config: ReplayConfig, transport: PacketTransport, reason: str | None, plan: str) -> str:
+def _describe_plan(config: ReplayConfig, transport: PacketTransport, reason: str | None, plan: str) -> str:
     local = transport.local
     if transport.way == "TCP":
         server = f"port {config.target.nat_port} of {config.target.address}"

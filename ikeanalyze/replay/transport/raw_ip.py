@@ -144,7 +144,7 @@ class RawIpTransport:
         remote_address = self._ports.get_remote_address(500)
         self._destination = (remote_address[0], 0, *remote_address[2:])  # without port
         try:
-            self._mtu = self._path_mtu()
+            self._mtu = self._get_path_mtu()
             self._raw = self._open_socket()
         except BaseException:
             self._ports.close()
@@ -153,12 +153,12 @@ class RawIpTransport:
         self._selector.register(self._raw.ins, selectors.EVENT_READ, None)
         for role, sock in self._ports.sockets.items():
             self._selector.register(sock, selectors.EVENT_READ, role)
-        self._packets(500, b"")  # warm up scapy: its first packet takes milliseconds
+        self._make_packets(500, b"")  # warm up scapy: its first packet takes milliseconds
 
     def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Build and record a datagram."""
         payload = build_udp_payload(data, self._target, role)
-        packets = self._packets(role, payload)
+        packets = self._make_packets(role, payload)
         if len(packets) > 1 and self._local_address == self._target_address:
             self._own_fragments.extend(packets)
         now = time.time_ns()
@@ -194,7 +194,7 @@ class RawIpTransport:
         self._raw.close()
         self._ports.close()
 
-    def _packets(self, role: Role, payload: bytes) -> tuple[bytes, ...]:
+    def _make_packets(self, role: Role, payload: bytes) -> tuple[bytes, ...]:
         """Return the IP packet of a datagram, or its fragments if it exceeds the path MTU."""
         # the kernel replaces 0
         self._identification = self._identification % 0xFFFF + 1
@@ -273,7 +273,7 @@ class RawIpTransport:
         with suppress(ImportError, OSError, Scapy_Exception):  # optional: `receive` filters too
             attach_filter(sock.ins, f"dst host {self._local_address} and ({ports} or {is_fragment})", interface)
 
-    def _path_mtu(self) -> int:
+    def _get_path_mtu(self) -> int:
         level, option = (socket.IPPROTO_IPV6, _IPV6_MTU) if self._is_ipv6 else (socket.IPPROTO_IP, _IP_MTU)
         with socket.socket(self._target.family, socket.SOCK_DGRAM) as probe:
             probe.connect(self._ports.get_remote_address(500))

@@ -104,7 +104,7 @@ class TcpTransport:
         try:
             self._socket.sendall(data)
         except OSError as error:
-            self._lose(error.strerror or "no answer")
+            self._end_connection(error.strerror or "no answer")
             return False
         return True
 
@@ -112,13 +112,13 @@ class TcpTransport:
         try:
             data = self._socket.recv(_RECEIVE_BYTES)
         except OSError as error:
-            self._lose(error.strerror or "the connection failed")
+            self._end_connection(error.strerror or "the connection failed")
             return
         if not data:
-            self._lose("the target closed the connection")
+            self._end_connection("the target closed the connection")
         self._buffer += data
 
-    def _lose(self, problem: str) -> None:
+    def _end_connection(self, problem: str) -> None:
         """Count the end of the connection as a network error: no answer will arrive."""
         self._open = False
         self.counts.refusals.update({500: 1, 4500: 1})
@@ -130,7 +130,7 @@ class TcpTransport:
             length = int.from_bytes(self._buffer[:_LENGTH_BYTES])
             if length < _LENGTH_BYTES:
                 self._buffer = b""
-                self._lose(f"the target sent an invalid length of {length}")
+                self._end_connection(f"the target sent an invalid length of {length}")
                 return None
             if len(self._buffer) < length:
                 return None

@@ -44,7 +44,7 @@ class UdpTransport:
         now = time.time_ns()
         # another identification, so that it is not a copy of the previous packet
         self._identification = (self._identification + 1) % (1 << 16)
-        frame = self._frame(role, payload, sent=True)
+        frame = self._build_frame(role, payload, sent=True)
         self._record(now, frame)
         return PreparedDatagram(role, len(frame), payload), now
 
@@ -66,7 +66,7 @@ class UdpTransport:
             received = self._ports.receive(role, self.counts)
             if received is None:
                 continue
-            frame = self._frame(role, received.payload, sent=False, ttl=received.ttl)
+            frame = self._build_frame(role, received.payload, sent=False, ttl=received.ttl)
             if received.address == self._target.address.partition("%")[0]:
                 self._record(received.time_ns, frame)
             return classify_datagram(self._target, self.counts, received, role, len(frame))
@@ -77,7 +77,7 @@ class UdpTransport:
         self._selector.close()
         self._ports.close()
 
-    def _frame(self, role: Role, payload: bytes, *, sent: bool, ttl: int | None = None) -> bytes:
+    def _build_frame(self, role: Role, payload: bytes, *, sent: bool, ttl: int | None = None) -> bytes:
         ours = UdpEndpoint(self.local.packed, self.local.port_of(role))
         theirs = UdpEndpoint(self._target.packed, self._target.port_of(role))
         if sent:

@@ -235,7 +235,7 @@ class PacketAnonymizer:
             raise DroppedPacketError("not IP")
 
     def _limit(self, region: _Region, at: int, size: int) -> _Region:
-        """The part of a region that a length field gives to a packet; 0 is what segmentation offload leaves."""
+        """The part of a region that belongs to a packet by its length field, which segmentation offload leaves at 0."""
         wire_end = region.wire_end if not size or region.quoted else min(at + size, region.wire_end)
         if region.quoted and size:
             wire_end = at + size
@@ -421,7 +421,7 @@ class PacketAnonymizer:
         self._set_checksum(packet, at, PROTOCOL_TCP, ends)
 
     def _rewrite_tcp_options(self, packet: _Region, at: int, end: int) -> None:
-        """Keep the options that describe the connection; others, such as timestamps, which tell the uptime, vanish."""
+        """Keep the options that describe the connection; remove others, such as timestamps, which show the uptime."""
         while at < end and packet.data[at]:
             if packet.data[at] == _NOP_OPTION:
                 at += 1

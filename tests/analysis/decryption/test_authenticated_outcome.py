@@ -13,10 +13,10 @@ from ikeanalyze.analysis.decryption.authenticated_outcome import collect_certifi
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.payload_chain import Payload
-from tests.analysis.decrypt_captures import look
+from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import CHILD, ESP, IDENTITIES, PSK, Sa, table
 from tests.analysis.ikev1_phase1 import Phase
-from tests.craft import SECOND, Trace, eap, ike, ikev1
+from tests.craft import SECOND, eap, ike, ikev1
 from tests.paths import CAPTURES, ROOT
 
 ME, YOU = IDENTITIES[True], IDENTITIES[False]
@@ -69,12 +69,6 @@ def ended(proof):
 
 
 # ---- outcomes, of whole captures
-
-
-def outcome_of(*messages):
-    trace = Trace()
-    trace.play(messages)
-    return trace
 
 
 CASES = {
@@ -148,7 +142,7 @@ CASES = {
 def test_outcomes(case):
     sa = Sa(proposals=(ike.CLASSIC,))
     make, expected, child_error = CASES[case]
-    result = look(outcome_of(*sa.init(), *make(sa)), table(*sa.key_sets))
+    result = look(make_trace(*sa.init(), *make(sa)), table(*sa.key_sets))
     assert result.outcomes == [expected]
     assert result.analysis.handshakes["child_error"].to_list() == [child_error]
     # what did not end well has no set-up time
@@ -158,7 +152,7 @@ def test_outcomes(case):
 def test_a_proof_does_not_make_up_for_what_the_capture_lacks():
     sa = Sa(proposals=(ike.CLASSIC,))
     sa.init()
-    result = look(outcome_of(*sa.authenticated()), table(*sa.key_sets))
+    result = look(make_trace(*sa.authenticated()), table(*sa.key_sets))
     assert result.outcomes == [("established", None)]
     assert result.analysis.handshakes["setup_ns"].to_list() == [None]
 
@@ -167,7 +161,7 @@ def test_a_refusal_that_anybody_could_have_sent_proves_nothing():
     """RFC 7296, section 2.21: what is not protected does not end an IKE SA."""
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.init(), *sa.authenticated(), sa.clear(ike.INFORMATIONAL, [FAILED], message_id=2)]
-    assert look(outcome_of(*messages), table(*sa.key_sets)).outcomes == [("established", None)]
+    assert look(make_trace(*messages), table(*sa.key_sets)).outcomes == [("established", None)]
 
 
 def test_the_recorded_handshakes():

@@ -14,21 +14,15 @@ import ikeanalyze
 from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from ikeanalyze.keys.key_table import NO_KEYS, CaptureKeys
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
-from tests.analysis.decrypt_captures import is_what_was_encrypted, look
+from tests.analysis.decrypt_captures import is_what_was_encrypted, look, make_trace
 from tests.analysis.encrypted_handshakes import CHILD, ENCR_AES_CTR, IDENTITIES, PSK, Sa, nameless, table
 from tests.analysis.recorded_captures import LOGGED, log_of
-from tests.craft import MS, SECOND, Trace, ike, pcap
+from tests.craft import MS, SECOND, Trace, ike
 from tests.paths import CAPTURES
 
 #: Two additional key exchanges, so three epochs.
 NONE_FITS = "none of the keys fits any of its encrypted messages"
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_512)])
-
-
-def played(*messages, at=0):
-    trace = Trace()
-    trace.play(messages, at=at)
-    return trace
 
 
 # ---- against what daemons say
@@ -64,7 +58,7 @@ def test_25_handshakes_have_keys_of_their_own():
 @pytest.mark.parametrize("form", [table, nameless])
 def test_messages_of_both_epochs_are_decrypted(form):
     sa = Sa(proposals=(TWICE,))
-    result = look(played(*sa.whole()), form(*sa.key_sets))
+    result = look(make_trace(*sa.whole()), form(*sa.key_sets))
     is_what_was_encrypted(result, [sa])
     epochs = result.analysis.messages.select("type", "epoch").unique(maintain_order=True).rows()
     assert epochs == [
@@ -156,7 +150,7 @@ def _all_that_is_there_is_open(found, sas, known):
 def test_fragments_in_any_order(order, again):
     sa = Sa(proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(4, 1))
-    trace = played(*inits)
+    trace = make_trace(*inits)
     for step, number in enumerate([*order, again]):
         trace.message(SECOND + step * 20 * MS, request, only=[number + 1], gap=0)
     trace.message(2 * SECOND, response)
@@ -168,7 +162,7 @@ def test_fragments_in_any_order(order, again):
 def test_fragments_of_several_transmissions_make_one_message():
     sa = Sa(proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(4, 1))
-    trace = played(*inits)
+    trace = make_trace(*inits)
     trace.message(SECOND, request, only=[1, 2, 4])
     trace.message(2 * SECOND, request, only=[2, 3])
     trace.message(3 * SECOND, response)
@@ -185,7 +179,7 @@ def test_fragments_of_several_transmissions_make_one_message():
 def test_missing_fragments_are_named():
     sa = Sa(proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(8, 1))
-    trace = played(*inits)
+    trace = make_trace(*inits)
     trace.message(SECOND, request, only=[1, 3, 4, 8])
     trace.message(3 * SECOND, response)
     result = look(trace, table(*sa.key_sets))
@@ -199,7 +193,7 @@ def test_missing_fragments_are_named():
 def test_the_longest_runs_of_missing_fragments():
     sa = Sa(proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(20, 1))
-    trace = played(*inits)
+    trace = make_trace(*inits)
     trace.message(SECOND, request, only=range(2, 21, 2))
     trace.message(3 * SECOND, response)
     result = look(trace, table(*sa.key_sets))
@@ -215,7 +209,7 @@ def test_a_message_that_is_cut_anew():
     larger, smaller = (sa.put(ike.IKE_AUTH, inside, fragments=count) for count in (2, 4))
     response = sa.put(ike.IKE_AUTH, [IDENTITIES[False], PSK, *CHILD], from_initiator=False, response=True,
                       message_id=1)  # fmt: skip
-    trace = played(*inits)
+    trace = make_trace(*inits)
     trace.message(SECOND, larger, only=[1])
     trace.message(2 * SECOND, smaller, only=[1, 2, 3])
     trace.message(2 * SECOND + 50 * MS, larger, only=[2])
@@ -239,7 +233,7 @@ def test_clear_payloads_before_the_encrypted_one():
         # this one is clear altogether
         sa.clear(ike.INFORMATIONAL, [notify], message_id=2),
     ]
-    result = look(played(*messages), table(*sa.key_sets))
+    result = look(make_trace(*messages), table(*sa.key_sets))
     is_what_was_encrypted(result, [sa])
     assert [item.clear for item in result.contents.all if item.encrypted] == [2, 0]
     assert result.contents.encrypted.tolist() == [False, False, True, True, False]
@@ -268,7 +262,7 @@ def test_keys_of_one_of_several_ike_sas():
 
 def test_a_wrong_file_among_right_ones():
     sa, other = Sa(1), Sa(2)
-    found = look(played(*sa.whole()), nameless(*other.key_sets), table(*sa.key_sets), "no key at all\n")
+    found = look(make_trace(*sa.whole()), nameless(*other.key_sets), table(*sa.key_sets), "no key at all\n")
     is_what_was_encrypted(found, [sa])
     assert found.outcomes == [("established", None)]
     (skipped,) = found.analysis.skipped
@@ -279,7 +273,7 @@ def test_a_wrong_file_among_right_ones():
 def test_wrong_keys_decrypt_nothing(named):
     sa, other = Sa(1), Sa(2)
     text = table(*other.key_sets) if named else nameless(*other.key_sets)
-    result = look(played(*sa.whole()), text)
+    result = look(make_trace(*sa.whole()), text)
     [(frame, text)] = result.findings
     assert (frame, text.startswith(NONE_FITS)) == (None, True)
     assert result.outcomes == [("completed", None)]
@@ -289,7 +283,7 @@ def test_wrong_keys_decrypt_nothing(named):
 def test_wrong_keys_with_the_right_names_open_nothing():
     sa, other = Sa(1), Sa(2)
     text = table(*other.key_sets).replace(other.spi_i.hex(), sa.spi_i.hex())
-    result = look(played(*sa.whole()), text.replace(other.spi_r.hex(), sa.spi_r.hex()))
+    result = look(make_trace(*sa.whole()), text.replace(other.spi_r.hex(), sa.spi_r.hex()))
     assert not result.opened()
     [(frame, text)] = result.findings
     assert (frame, text.startswith(NONE_FITS)) == (None, True)
@@ -304,7 +298,7 @@ def test_a_wrong_encryption_key_with_the_right_integrity_key_is_named(cipher, fr
     messages = sa.whole(auth=(fragments, fragments))
     (keys,) = sa.key_sets
     changed = bytes(byte ^ 0x55 for byte in getattr(keys, wrong))
-    result = look(played(*messages), table(structs.replace(keys, **{wrong: changed})))
+    result = look(make_trace(*messages), table(structs.replace(keys, **{wrong: changed})))
     ((frame, text),) = result.findings
     assert frame == (3 if wrong == "sk_ei" else 3 + fragments)
     name, integrity = ("SK_" + key[3:] for key in (wrong, right))
@@ -322,7 +316,7 @@ def test_a_wrong_key_of_an_aead_cipher_fails_the_integrity_check():
     sa = Sa(proposals=(ike.Proposal(gcm),))
     messages = sa.whole()
     (keys,) = sa.key_sets
-    result = look(played(*messages), table(structs.replace(keys, sk_ei=bytes(36))))
+    result = look(make_trace(*messages), table(structs.replace(keys, sk_ei=bytes(36))))
     assert result.findings == [(3, "1 message could not be decrypted, although other messages of this IKE SA were")]
 
 
@@ -331,7 +325,7 @@ def test_a_message_that_no_key_fits_is_told_of():
     messages = sa.whole()
     sa.message_id[True] = 9
     strange = sa.put(ike.INFORMATIONAL, [ike.delete()], keys=other.key_sets[0])
-    result = look(played(*messages, strange), table(*sa.key_sets))
+    result = look(make_trace(*messages, strange), table(*sa.key_sets))
     assert (8, "1 message could not be decrypted, although other messages of this IKE SA were") in result.findings
 
 
@@ -343,7 +337,7 @@ def test_the_epoch_does_not_depend_on_the_key_sets_that_are_there(missing, epoch
         epochs = {1, 2}
     known = [keys for epoch, keys in enumerate(sa.key_sets) if epoch != missing]
     for form in (table, nameless):
-        result = look(played(*messages), form(*known))
+        result = look(make_trace(*messages), form(*known))
         is_what_was_encrypted(result, [sa])
         assert {item.epoch for item in result.opened().values()} == epochs
 
@@ -352,12 +346,12 @@ def test_the_epoch_where_exchanges_are_not_in_the_capture():
     sa = Sa(proposals=(TWICE,))
     messages = sa.whole()
     # the first IKE_INTERMEDIATE exchange was lost by the capture
-    result = look(played(*messages[:2], *messages[4:]), table(*sa.key_sets))
+    result = look(make_trace(*messages[:2], *messages[4:]), table(*sa.key_sets))
     is_what_was_encrypted(result, [sa])
     # nor is IKE_SA_INIT there: the place in the file tells, if the file says of which IKE SA the keys are
-    result = look(played(*messages[4:]), table(*sa.key_sets))
+    result = look(make_trace(*messages[4:]), table(*sa.key_sets))
     is_what_was_encrypted(result, [sa])
-    rest = look(played(*messages[4:]), _ours(sa.key_sets))
+    rest = look(make_trace(*messages[4:]), _ours(sa.key_sets))
     assert {item.epoch for item in rest.opened().values()} == {1, None}
     assert rest.analysis.exchanges["epoch"].to_list() == [1, None]
 
@@ -383,7 +377,7 @@ def _ours(key_sets):
 
 def test_keys_that_can_open_nothing_are_told_of_once():
     sa = Sa(1, proposals=(ike.CLASSIC,))
-    result = look(played(*sa.whole()), _short(sa), table(*sa.key_sets))
+    result = look(make_trace(*sa.whole()), _short(sa), table(*sa.key_sets))
     ((frame, finding),) = result.findings
     assert frame == 3
     assert finding.endswith("SK_a has 31 bytes, HMAC-SHA2-256-128 takes 32")
@@ -410,20 +404,10 @@ def _short(sa):
 # ---- cut captures
 
 
-def snapped(trace, size):
-    """The same, of which the capture kept the first `size` bytes of each frame."""
-
-    packets = [
-        replace(packet, data=packet.data[:size], length=len(packet.data)) if len(packet.data) > size else packet
-        for packet in trace.packets
-    ]
-    return pcap(packets, snaplen=size)
-
-
 def test_messages_that_the_capture_cut():
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.whole(), *sa.swap(ike.INFORMATIONAL, [ike.delete()], [])]
-    result = look(snapped(played(*messages), 150), table(*sa.key_sets))
+    result = look(make_trace(*messages).pcap(snaplen=150), table(*sa.key_sets))
     is_what_was_encrypted(result, [sa])
     assert result.analysis.messages["decrypted"].to_list() == [None, None, False, False, True, True]
     assert (
@@ -438,7 +422,7 @@ def test_messages_that_the_capture_cut():
 
 def test_keys_may_fit_messages_that_the_capture_cut():
     sa = Sa(proposals=(ike.CLASSIC,))
-    result = look(snapped(played(*sa.whole()), 150), table(*sa.key_sets))
+    result = look(make_trace(*sa.whole()).pcap(snaplen=150), table(*sa.key_sets))
     assert "2 encrypted messages are truncated in the capture and cannot be decrypted" in dict(result.findings).values()
     assert not [text for _, text in result.findings if text.startswith(NONE_FITS)]
 
@@ -458,7 +442,7 @@ def send_fragments(order, *, other=None):
     forged = replace(request, datagrams=[data[:-1] + bytes([data[-1] ^ 1]) for data in request.datagrams])
     if other is not None:
         forged = other(sa)
-    trace = played(*inits)
+    trace = make_trace(*inits)
     for step, number in enumerate(order):
         trace.message(SECOND + step * 5 * MS, request if number > 0 else forged, only=[abs(number)], gap=0)
     trace.message(2 * SECOND, response)
@@ -493,7 +477,7 @@ def test_fragments_of_other_contents_are_not_mixed():
 def test_one_missing_fragment_is_no_count():
     sa = Sa(proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(3, 1))
-    trace = played(*inits)
+    trace = make_trace(*inits)
     trace.message(SECOND, request, only=[1, 3])
     trace.message(3 * SECOND, response)
     what = "fragment 2 of 3 is missing: the message cannot be reassembled"
@@ -503,7 +487,7 @@ def test_one_missing_fragment_is_no_count():
 @pytest.mark.parametrize("size", [60, 96, 128, 200, 400])
 def test_whatever_the_capture_cut(size):
     sa = Sa()
-    result = look(snapped(played(*sa.whole(auth=(3, 2))), size), table(*sa.key_sets))
+    result = look(make_trace(*sa.whole(auth=(3, 2))).pcap(snaplen=size), table(*sa.key_sets))
     is_what_was_encrypted(result, [sa])
 
 
@@ -520,7 +504,7 @@ def test_a_rekeyed_ike_sa_whose_keys_say_nothing():
     ]
     messages = [*first.whole(), *first.swap(ike.CREATE_CHILD_SA, *offer)]
     second.moved = True
-    trace = played(*messages, *second.swap(ike.INFORMATIONAL, [ike.delete()], []))
+    trace = make_trace(*messages, *second.swap(ike.INFORMATIONAL, [ike.delete()], []))
     result = look(trace, nameless(*first.key_sets, *second.key_sets))
     is_what_was_encrypted(result, [first, second])
     assert result.analysis.messages["decrypted"].drop_nulls().all()

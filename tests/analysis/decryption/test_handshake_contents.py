@@ -10,17 +10,11 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
-from tests.analysis.decrypt_captures import look
+from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, nameless, table
 from tests.analysis.recorded_captures import LOGGED, followup_keys, log_of
-from tests.craft import Trace, ike
+from tests.craft import ike
 from tests.paths import CAPTURES
-
-
-def played(*messages):
-    trace = Trace()
-    trace.play(messages)
-    return trace
 
 
 @pytest.mark.parametrize("name", LOGGED)
@@ -43,7 +37,7 @@ def test_findings_have_the_frame_and_the_payload():
             response=[IDENTITIES[False], PSK, PSK, *CHILD, (ike.NOTIFY, b"\0")],
         ),
     ]
-    result = look(played(*messages), table(*sa.key_sets))
+    result = look(make_trace(*messages), table(*sa.key_sets))
     assert result.outcomes == [("established", None)]
     frames = {value.partition(":")[0]: frame for frame, value in result.findings}
     assert frames == {"No": 3, "AUTH": 4, "N": 4}
@@ -59,7 +53,7 @@ def test_a_chain_that_breaks_off():
     for cut in (len(plaintext) - 1, 9):
         sa.inside.clear()
         broken = _encrypted(sa, first, plaintext[:cut])
-        result = look(played(*messages, *good, broken), table(*sa.key_sets))
+        result = look(make_trace(*messages, *good, broken), table(*sa.key_sets))
         ((frame, finding),) = result.findings
         assert frame == 5
         assert finding.startswith("payloads: ")
@@ -96,7 +90,7 @@ def test_successors_by_their_spis():
 
 def test_without_anything_open_nothing_is_told():
     sa, other = Sa(1), Sa(2)
-    result = look(played(*sa.whole()), nameless(*other.key_sets))
+    result = look(make_trace(*sa.whole()), nameless(*other.key_sets))
     handshakes = result.analysis.handshakes
     for column in ("payload_bytes", "key_exchanges", "certificates", "child_error"):
         assert handshakes[column].to_list() == [None]
@@ -104,7 +98,7 @@ def test_without_anything_open_nothing_is_told():
 
 def test_clear_messages_alone():
     sa = Sa(1)
-    result = look(played(*sa.whole()), payloads=True)
+    result = look(make_trace(*sa.whole()), payloads=True)
     parts = result.analysis.handshakes["payload_bytes"].to_list()[0]
     assert parts[0]["payload"] == "not read"
     assert result.outcomes == [("completed", None)]

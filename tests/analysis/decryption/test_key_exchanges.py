@@ -6,20 +6,14 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis.decryption.key_exchanges import KePayloadSummary, KeyExchangeRow, collect_key_exchanges
-from tests.analysis.decrypt_captures import look
+from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import Sa, encapsulation_key, nameless, table
 from tests.analysis.recorded_captures import followup_keys
-from tests.craft import Trace, ike
+from tests.craft import ike
 from tests.paths import CAPTURES
 
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_1024)])
 RNG = Random(5)
-
-
-def played(*messages):
-    trace = Trace()
-    trace.play(messages)
-    return trace
 
 
 def listed(look_or_row, *columns):
@@ -37,7 +31,7 @@ SHORT = ("purpose", "slot", "method", "linked_to", "request", "request_bytes", "
 
 def test_the_slots_of_a_set_up():
     sa = Sa(proposals=(TWICE,))
-    result = look(played(*sa.whole()), table(*sa.key_sets))
+    result = look(make_trace(*sa.whole()), table(*sa.key_sets))
     # FIPS 203, table 3
     assert listed(result, *SHORT) == [
         ("IKE SA", 0, "X25519", None, "public value", 32, "public value", 32),
@@ -55,7 +49,7 @@ def wrong(method, request, response):
         *sa.swap(ike.IKE_INTERMEDIATE, [ike.ke(method, request)], [ike.ke(method, response)]),
     ]
     sa.epoch = 1
-    return look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    return look(make_trace(*messages, *sa.authenticated()), table(*sa.key_sets))
 
 
 GOOD = encapsulation_key(RNG)
@@ -103,7 +97,7 @@ def test_the_first_key_exchange_is_compared_too():
     request = sa.clear(ike.IKE_SA_INIT, [offer, data, ike.nonce(bytes(range(32)))], spi_r=bytes(8))
     response = sa.clear(ike.IKE_SA_INIT, [chosen, data, ike.nonce(bytes(32))], from_initiator=False, response=True)
     sa.moved = True
-    result = look(played(request, response, *sa.authenticated()), table(*sa.key_sets))
+    result = look(make_trace(request, response, *sa.authenticated()), table(*sa.key_sets))
     what = "KE: key exchange with X25519, but ECP-256 was negotiated"
     assert findings(result) == [(1, what), (2, what)]
 
@@ -117,7 +111,7 @@ def test_a_payload_that_is_none(kinds):
         *sa.swap(ike.IKE_INTERMEDIATE, [(ike.KE, body)], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)]),
     ]
     sa.epoch = 1
-    result = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    result = look(make_trace(*messages, *sa.authenticated()), table(*sa.key_sets))
     ((frame, finding),) = findings(result)
     assert frame == 3
     assert finding.startswith("KE: ")
@@ -129,7 +123,7 @@ def test_two_payloads_where_one_is_allowed():
     ke = ike.ke(ike.ML_KEM_768, GOOD)
     messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, [ke, ke], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)])]
     sa.epoch = 1
-    result = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    result = look(make_trace(*messages, *sa.authenticated()), table(*sa.key_sets))
     assert findings(result) == [(3, "KE: 2 times instead of once")]
 
 
@@ -138,8 +132,8 @@ def test_a_key_exchange_that_is_not_readable_takes_its_slot():
     sa = Sa(proposals=(TWICE,))
     messages = sa.whole()
     for trace, keys in (
-        (played(*messages), sa.key_sets[1:]),
-        (played(*messages[:2], *messages[4:]), sa.key_sets),
+        (make_trace(*messages), sa.key_sets[1:]),
+        (make_trace(*messages[:2], *messages[4:]), sa.key_sets),
     ):
         result = look(trace, table(*keys))
         assert listed(result, "slot", "method", "findings") == [
@@ -155,14 +149,14 @@ def test_an_intermediate_exchange_without_a_key_exchange():
     messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, empty, empty)]
     messages += sa.swap(ike.IKE_INTERMEDIATE, [ike.ke(36, GOOD)], [ike.ke(36, CIPHERTEXT)])
     sa.epoch = 1
-    result = look(played(*messages, *sa.authenticated()), nameless(*sa.key_sets))
+    result = look(make_trace(*messages, *sa.authenticated()), nameless(*sa.key_sets))
     assert listed(result, "slot", "method", "findings") == [(0, "X25519", []), (1, "ML-KEM-768", [])]
 
 
 def test_refused_key_exchanges_have_no_response():
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.init(before="INVALID_KE_PAYLOAD"), *sa.authenticated()]
-    result = look(played(*messages), table(*sa.key_sets))
+    result = look(make_trace(*messages), table(*sa.key_sets))
     assert listed(result, "slot", "method", "request_bytes", "response_bytes") == [
         (0, "MODP-2048", 256, None),
         (0, "ECP-256", 64, 64),
@@ -198,7 +192,7 @@ def test_followup_key_exchanges_belong_to_what_their_link_names(links):
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = sa.whole()
     made = linked(sa, links=links)
-    result = look(played(*messages, *made), table(*sa.key_sets))
+    result = look(make_trace(*messages, *made), table(*sa.key_sets))
     assert listed(result, *SHORT)[1:] == [
         ("CHILD_SA", 0, "X25519", None, "public value", 32, "public value", 32),
         ("CHILD_SA", 1, "ML-KEM-768", 2, "encapsulation key", 1184, "ciphertext", 1088),
@@ -206,7 +200,7 @@ def test_followup_key_exchanges_belong_to_what_their_link_names(links):
     ]
     assert not result.findings
     # without the exchange that has the link, it is not known what they are for
-    result = look(played(*messages, *made[2:]), table(*sa.key_sets))
+    result = look(make_trace(*messages, *made[2:]), table(*sa.key_sets))
     first, second = listed(result, "purpose", "slot", "linked_to")[1:]
     assert first == second == ("not known", None, None)
 

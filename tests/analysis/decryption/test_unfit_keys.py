@@ -1,13 +1,11 @@
 """What the warning says about keys that fit no message of a capture, and when it is not said."""
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
 
-from tests.analysis.decrypt_captures import look
+from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import Sa, nameless, table
-from tests.craft import MS, SECOND, Trace, ike, pcap
+from tests.craft import MS, SECOND, ike
 
 NONE_FITS = "none of the keys fits any of its encrypted messages"
 
@@ -17,21 +15,6 @@ def warn(trace, text):
     found = [said for _, said in look(trace, text).findings if said.startswith(NONE_FITS)]
     assert len(found) <= 1
     return found[0].removeprefix(NONE_FITS) if found else None
-
-
-def played(*messages):
-    trace = Trace()
-    trace.play(messages)
-    return trace
-
-
-def snapped(trace, size):
-    """The capture with the first `size` bytes of each frame."""
-    packets = [
-        replace(packet, data=packet.data[:size], length=len(packet.data)) if len(packet.data) > size else packet
-        for packet in trace.packets
-    ]
-    return pcap(packets, snaplen=size)
 
 
 def take_spis(sa, other):
@@ -45,7 +28,7 @@ def name(sa):
 
 def test_keys_of_another_ike_sa():
     sa, other = Sa(1), Sa(2)
-    said = warn(played(*sa.whole()), table(*other.key_sets))
+    said = warn(make_trace(*sa.whole()), table(*other.key_sets))
     assert said == f": they are of other IKE SAs, such as {name(other)}. Give those of {name(sa)}"
 
 
@@ -53,14 +36,14 @@ def test_keys_with_the_spi_of_one_side_only():
     sa, other = Sa(1), Sa(2)
     text = table(*(structs.replace(keys, spi_r=other.spi_r) for keys in sa.key_sets))
     said = f": they are of other IKE SAs, such as {sa.spi_i.hex()}:{other.spi_r.hex()}. Give those of {name(sa)}"
-    assert warn(played(*sa.whole()), text) == said
+    assert warn(make_trace(*sa.whole()), text) == said
 
 
 def test_keys_of_another_epoch():
     """Only the keys after IKE_INTERMEDIATE (RFC 9370), of which the capture has no message."""
     sa = Sa(1)
     intermediate = sa.whole()[:4]
-    said = warn(played(*intermediate), table(sa.key_sets[1]))
+    said = warn(make_trace(*intermediate), table(sa.key_sets[1]))
     assert said.startswith(", although ")
     assert said.endswith(
         f"has keys of IKE SA {name(sa)}: they may be wrong, or of another epoch. Give those of all epochs, as a daemon's "
@@ -70,20 +53,20 @@ def test_keys_of_another_epoch():
 
 def test_keys_of_an_ike_sa_whose_negotiation_is_not_in_the_capture():
     sa = Sa(1)
-    said = warn(played(*sa.whole()[2:]), table(*take_spis(sa, Sa(2))))
+    said = warn(make_trace(*sa.whole()[2:]), table(*take_spis(sa, Sa(2))))
     assert "they may be wrong, or of another epoch, or for another algorithm or length of the ICV. Give" in said
 
 
 def test_keys_for_another_length_of_the_icv():
     sa = Sa(1)
     text = table(*sa.key_sets).replace("16 octet ICV", "8 octet ICV")
-    said = warn(played(*sa.whole()), text)
+    said = warn(make_trace(*sa.whole()), text)
     assert f"has keys of IKE SA {name(sa)}: they are for AES-GCM-8, and it negotiated AES-GCM-16" in said
     assert said.endswith(". Correct the algorithm in the key file")
 
 
 def test_keys_without_spis():
-    assert warn(played(*Sa(1).whole()), nameless(*Sa(2).key_sets)) == (
+    assert warn(make_trace(*Sa(1).whole()), nameless(*Sa(2).key_sets)) == (
         ": those without SPIs were tried on all its IKE SAs. They may be of another IKE SA or epoch, or for another "
         "algorithm or length of the ICV"
     )
@@ -91,7 +74,7 @@ def test_keys_without_spis():
 
 def test_keys_that_fit():
     sa = Sa(1)
-    assert warn(played(*sa.whole()), table(*sa.key_sets)) is None
+    assert warn(make_trace(*sa.whole()), table(*sa.key_sets)) is None
 
 
 @pytest.mark.parametrize("size", [*range(74, 90), 120, 200])
@@ -99,19 +82,19 @@ def test_a_snapshot_length_that_cuts_repeated_fragments(size):
     """From before the fragment number on (offset 78): the shorter last fragment alone makes no message whole."""
     sa = Sa(1, proposals=(ike.CLASSIC,))
     *inits, request, response = sa.whole(auth=(3, 3))
-    trace = played(*inits)
+    trace = make_trace(*inits)
     for copy, number in enumerate((1, 1, 2, 2, 3, 3)):
         trace.message(SECOND + copy * 5 * MS, request, only=[number], gap=0)
     trace.message(2 * SECOND, response)
-    assert warn(snapped(trace, size), table(*sa.key_sets)) is None
+    assert warn(trace.pcap(snaplen=size), table(*sa.key_sets)) is None
     # of keys of another IKE SA, the SPIs show it
-    assert warn(snapped(trace, size), table(*Sa(2).key_sets)).startswith(": they are of other IKE SAs")
+    assert warn(trace.pcap(snaplen=size), table(*Sa(2).key_sets)).startswith(": they are of other IKE SAs")
 
 
 def test_a_snapshot_length_that_cuts_the_messages_of_the_ike_sa_that_keys_are_for():
     """The messages of the other IKE SA are shorter, and whole: they say nothing about these keys."""
     sa, other = Sa(1, proposals=(ike.CLASSIC,)), Sa(2, proposals=(ike.CLASSIC,))
-    trace = played(*sa.whole())
+    trace = make_trace(*sa.whole())
     trace.play([*other.init(), *other.swap(ike.INFORMATIONAL, [], [])], at=SECOND)
-    assert warn(snapped(trace, 150), table(*sa.key_sets)) is None
-    assert warn(snapped(trace, 150), nameless(*Sa(3).key_sets)).startswith(": those without SPIs")
+    assert warn(trace.pcap(snaplen=150), table(*sa.key_sets)) is None
+    assert warn(trace.pcap(snaplen=150), nameless(*Sa(3).key_sets)).startswith(": those without SPIs")

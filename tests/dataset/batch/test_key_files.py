@@ -142,5 +142,5 @@ def test_the_digest_covers_all_key_files(made):
     (root / "a").unlink()
     gone = get_file_state(str(root / "b"))
     (root / "b").unlink()
-    hash_files.__globals__["_digest_or_reason"].cache_clear()
+    hash_files.__globals__["_hash_or_explain"].cache_clear()
     assert hash_files([gone]) == hashlib.sha256(b"No such file or directory").hexdigest()

@@ -69,8 +69,8 @@ def test_how_far_a_handshake_has_come():
         'Nov 22 00:00:00.010001: ERROR: "lab" #2: netlink response for Add SA esp.1@192.0.2.2: Protocol not supported\n',
         'Nov 22 00:00:00.020000: "lab" #2: CREATE_CHILD_SA failed with error notification NO_PROPOSAL_CHOSEN\n',
     ]
-    assert pluto.get_handshake_progress(said[:1]) == pluto.HandshakeProgress()
-    found = pluto.get_handshake_progress(said)
+    assert pluto.read_handshake_progress(said[:1]) == pluto.PlutoHandshakeProgress()
+    found = pluto.read_handshake_progress(said)
     assert (found.established, found.child, found.ms) == (True, False, 20.0)
     assert found.why == "no CHILD_SA: kernel error: Protocol not supported"
     assert pluto.find_spis(said) == ("00000000000000ab", "00000000000000cd")

@@ -26,7 +26,7 @@ def subsets(chances):
         )
 
 
-def enumerated(a, b, waits, repeats):
+def enumerated(a, b, waits, response_trigger):
     """success, requests, responses, requests_if_done, responses_if_done, wait."""
     # state: arrived parts of the request, parts of repeats since the last response, parts of the response, responses
     states = {(frozenset(), frozenset(), frozenset(), 0): 1.0}
@@ -42,7 +42,7 @@ def enumerated(a, b, waits, repeats):
                 fresh = since
                 if requested == everything:
                     fresh = since | came
-                    respond = 0 in came if repeats is ResponseTrigger.FIRST else fresh == everything
+                    respond = 0 in came if response_trigger is ResponseTrigger.FIRST else fresh == everything
                     if respond:
                         fresh = frozenset()
                 else:
@@ -69,18 +69,18 @@ def enumerated(a, b, waits, repeats):
     )
 
 
-@pytest.mark.parametrize("repeats", list(ResponseTrigger))
+@pytest.mark.parametrize("response_trigger", list(ResponseTrigger))
 @pytest.mark.parametrize(
     ("a", "b"),
     [([0.8], [0.8]), ([0.8, 0.8], [0.7]), ([0.9, 0.6, 0.7], [0.8, 0.5]), ([0.3, 0.95], [0.2]), ([1.0], [1.0])],
 )  # fmt: skip
-def test_results_agree_with_an_enumeration_of_all_losses(a, b, repeats):
-    exchange_expectation = compute_exchange_expectation(np.array(a), np.array(b), WAITS, repeats)
+def test_results_agree_with_an_enumeration_of_all_losses(a, b, response_trigger):
+    exchange_expectation = compute_exchange_expectation(np.array(a), np.array(b), WAITS, response_trigger)
     values = (
         exchange_expectation.success, exchange_expectation.requests, exchange_expectation.responses,
         exchange_expectation.requests_if_done, exchange_expectation.responses_if_done, exchange_expectation.wait_s,
     )  # fmt: skip
-    assert values == pytest.approx(enumerated(a, b, WAITS, repeats), abs=1e-12)
+    assert values == pytest.approx(enumerated(a, b, WAITS, response_trigger), abs=1e-12)
 
 
 def test_without_a_limit_it_is_geometric():
@@ -100,8 +100,8 @@ def steps(request, response, **times):
     ]
 
 
-@pytest.mark.parametrize("repeats", list(ResponseTrigger))
-def test_results_agree_with_the_simulation(repeats):
+@pytest.mark.parametrize("response_trigger", list(ResponseTrigger))
+def test_results_agree_with_the_simulation(response_trigger):
     one = steps(((600,), (600,), (100,)), ((500, 500), (80,)), answer_ms=300)
     two = steps(((300,),), ((700,), (700,)), before_ms=10)
     what, link, policy = (
@@ -109,9 +109,9 @@ def test_results_agree_with_the_simulation(repeats):
         LinkModel(50, 0.15),
         StrongswanTimers(timeout=0.5, base=1.5, tries=5, jitter=10).make_policy(),
     )
-    exact = compute_expectation(what, link, policy, repeats)
+    exact = compute_expectation(what, link, policy, response_trigger)
     runs = 60_000
-    result = simulate_udp(what, link, policy, repeats, runs, np.random.default_rng(7))
+    result = simulate_udp(what, link, policy, response_trigger, runs, np.random.default_rng(7))
     fine = ~np.isnan(result.setup_s)
     assert fine.mean() == pytest.approx(exact.success, abs=4 * (exact.success * (1 - exact.success) / runs) ** 0.5)
     for values, mean in (

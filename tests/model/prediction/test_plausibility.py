@@ -5,7 +5,7 @@ import pytest
 from ikeanalyze.model.prediction.flow import CaptureLosses, ObservedWait
 from ikeanalyze.model.prediction.link import IkeTransport, LinkModel
 from ikeanalyze.model.prediction.plausibility import find_warnings
-from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import TransmissionConfig, predict_handshake
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import LibreswanTimers, RetransmissionPolicy, StrongswanTimers
 from tests.model.flows import exchange, flow, made, message
@@ -14,9 +14,10 @@ STRONGSWAN = StrongswanTimers().make_policy()
 
 
 def warnings(recorded, policy=STRONGSWAN, transport=IkeTransport.UDP, **options):
-    use = RunConfig(policy, transport)
+    transmission = TransmissionConfig(policy, transport)
     return [
-        item.message for item in find_warnings([predict_handshake(recorded, LinkModel(1), use, runs=10, **options)])
+        item.message
+        for item in find_warnings([predict_handshake(recorded, LinkModel(1), transmission, runs=10, **options)])
     ]
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import IkeTransport, LinkError, LinkModel
-from ikeanalyze.model.prediction.predict import RunConfig, estimate_share, predict_handshake
+from ikeanalyze.model.prediction.predict import TransmissionConfig, estimate_share, predict_handshake
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import LibreswanTimers, StrongswanTimers
 from tests.model.flows import capture, exchange, flow, made, message
@@ -18,7 +18,10 @@ from tests.model.flows import capture, exchange, flow, made, message
 
 def test_the_summary_describes_the_simulated_handshakes():
     prediction = predict_handshake(
-        flow("pq-mlkem768-psk.pcap"), LinkModel(100, 0.2), RunConfig(StrongswanTimers().make_policy()), keep=True
+        flow("pq-mlkem768-psk.pcap"),
+        LinkModel(100, 0.2),
+        TransmissionConfig(StrongswanTimers().make_policy()),
+        keep=True,
     )
     assert prediction.runs == 10_000
     assert prediction.failures == sum(prediction.failed_in.values())
@@ -46,7 +49,7 @@ def test_the_summary_describes_the_simulated_handshakes():
 
 def test_without_loss_nothing_varies():
     prediction = predict_handshake(
-        flow("psk-classic.pcap"), LinkModel(600), RunConfig(StrongswanTimers().make_policy()), runs=100
+        flow("psk-classic.pcap"), LinkModel(600), TransmissionConfig(StrongswanTimers().make_policy()), runs=100
     )
     assert prediction.setup_ms.mean == prediction.setup_ms.greatest == pytest.approx(1204.282)
     assert prediction.setup_ms.deviation == 0
@@ -57,7 +60,9 @@ def test_without_loss_nothing_varies():
 def test_a_satellite_link_recorded_at_the_responder():
     # recorded by the responder over an emulated path of 600 ms, which sees one round trip of the two
     recorded = flow("lab/satellite.pcapng", vantage="responder", rtt_ms=600)
-    prediction = predict_handshake(recorded, LinkModel(600), RunConfig(StrongswanTimers().make_policy()), runs=10)
+    prediction = predict_handshake(
+        recorded, LinkModel(600), TransmissionConfig(StrongswanTimers().make_policy()), runs=10
+    )
     assert prediction.setup_ms.mean == pytest.approx(recorded.setup_ns / 1e6 + 600)
 
 
@@ -65,7 +70,7 @@ def test_a_handshake_that_cannot_succeed():
     recorded = flow("lab/rsa-chain3.pcapng")
     blocked = LinkModel(10, mtu=1500, drop_ip_fragments=True)
     prediction = predict_handshake(
-        recorded, blocked, RunConfig(StrongswanTimers().make_policy(), fragment_size=0), runs=100
+        recorded, blocked, TransmissionConfig(StrongswanTimers().make_policy(), fragment_size=0), runs=100
     )
     assert prediction.failure[0] == 1
     assert prediction.failed_in == {"IKE_AUTH 1": 100}
@@ -78,7 +83,7 @@ def test_a_handshake_that_cannot_succeed():
     # RFC 7383 gets through
     assert (
         predict_handshake(
-            recorded, blocked, RunConfig(StrongswanTimers().make_policy(), fragment_size=1280), runs=100
+            recorded, blocked, TransmissionConfig(StrongswanTimers().make_policy(), fragment_size=1280), runs=100
         ).failures
         == 0
     )
@@ -86,7 +91,9 @@ def test_a_handshake_that_cannot_succeed():
 
 def test_tcp_has_no_closed_form_and_needs_ikev2():
     prediction = predict_handshake(
-        flow("pq-mlkem768-psk.pcap"), LinkModel(600, 0.05), RunConfig(LibreswanTimers().make_policy(), IkeTransport.TCP)
+        flow("pq-mlkem768-psk.pcap"),
+        LinkModel(600, 0.05),
+        TransmissionConfig(LibreswanTimers().make_policy(), IkeTransport.TCP),
     )
     assert prediction.closed is None
     assert "TCP" in prediction.not_closed
@@ -94,13 +101,17 @@ def test_tcp_has_no_closed_form_and_needs_ikev2():
     assert prediction.setup_ms.least == pytest.approx(4 * 600 + 6.202)
     with pytest.raises(LayoutError, match="IKEv2 into TCP, not IKEv1"):
         predict_handshake(
-            flow("ikev1-xauth.pcap"), LinkModel(1), RunConfig(StrongswanTimers().make_policy(), IkeTransport.TCP)
+            flow("ikev1-xauth.pcap"),
+            LinkModel(1),
+            TransmissionConfig(StrongswanTimers().make_policy(), IkeTransport.TCP),
         )
 
 
 def test_ikev1_needs_a_round_trip_for_each_exchange():
     recorded = flow("lab/ikev1_mode-main.pcapng")
-    prediction = predict_handshake(recorded, LinkModel(100), RunConfig(StrongswanTimers().make_policy()), runs=10)
+    prediction = predict_handshake(
+        recorded, LinkModel(100), TransmissionConfig(StrongswanTimers().make_policy()), runs=10
+    )
     # three exchanges of main mode, and quick mode, whose third message has no response
     assert prediction.setup_ms.mean == pytest.approx(400 + recorded.setup_ns / 1e6)
     assert prediction.messages.mean == 9
@@ -109,7 +120,9 @@ def test_ikev1_needs_a_round_trip_for_each_exchange():
 def test_an_impossible_link_is_refused():
     with pytest.raises(LinkError):
         predict_handshake(
-            made(exchange(message(100), message(100))), LinkModel(1, 2.0), RunConfig(StrongswanTimers().make_policy())
+            made(exchange(message(100), message(100))),
+            LinkModel(1, 2.0),
+            TransmissionConfig(StrongswanTimers().make_policy()),
         )
 
 
@@ -124,7 +137,7 @@ def spread(*answers_ms, sizes=None):
 
 
 def run(recorded, link, **options):
-    return predict_handshake(recorded, link, RunConfig(StrongswanTimers().make_policy()), keep=True, **options)
+    return predict_handshake(recorded, link, TransmissionConfig(StrongswanTimers().make_policy()), keep=True, **options)
 
 
 def test_set_up_times_have_the_spread_of_the_recorded_handshakes():
@@ -184,8 +197,10 @@ def test_a_slow_handshake_rules_out_the_closed_form():
 def test_repeated_attempts_agree_with_the_closed_form():
     recorded = flow("pq-mlkem768-psk.pcap")
     timers = StrongswanTimers(timeout=0.3, base=1.3, tries=2).make_policy()
-    once = predict_handshake(recorded, LinkModel(20, 0.3), RunConfig(timers))
-    again = predict_handshake(recorded, LinkModel(20, 0.3), RunConfig(timers, until_established=True), runs=20_000)
+    once = predict_handshake(recorded, LinkModel(20, 0.3), TransmissionConfig(timers))
+    again = predict_handshake(
+        recorded, LinkModel(20, 0.3), TransmissionConfig(timers, until_established=True), runs=20_000
+    )
     assert once.failure[0] > 0.3
     assert (once.attempts, again.failures) == (1, 0)
     # attempts are independent: their number is geometric
@@ -204,8 +219,8 @@ def test_repeated_attempts_agree_with_the_closed_form():
 
 def test_attempts_without_success_end():
     blocked = LinkModel(10, mtu=1500, drop_ip_fragments=True)
-    use = RunConfig(StrongswanTimers().make_policy(), fragment_size=0, until_established=True)
-    prediction = predict_handshake(flow("lab/rsa-chain3.pcapng"), blocked, use, runs=5)
+    transmission = TransmissionConfig(StrongswanTimers().make_policy(), fragment_size=0, until_established=True)
+    prediction = predict_handshake(flow("lab/rsa-chain3.pcapng"), blocked, transmission, runs=5)
     assert (prediction.failures, prediction.attempts) == (5, 100)
     assert prediction.closed is None
 
@@ -217,7 +232,7 @@ def test_budgets_count_failed_handshakes():
     assert [budget.ms for budget in prediction.budgets] == [11.9, 13.5, 200]
     assert [budget.share for budget in prediction.budgets] == pytest.approx([0, 0.5, 1], abs=0.02)
     assert all(budget.low <= budget.share <= budget.high for budget in prediction.budgets)
-    single = RunConfig(StrongswanTimers(tries=0).make_policy())
+    single = TransmissionConfig(StrongswanTimers(tries=0).make_policy())
     lossy = predict_handshake(recorded, LinkModel(10, 1 - 0.5**0.5), single, budgets_ms=(200,))
     assert lossy.budgets[0].share == pytest.approx(0.5, abs=0.02)
 
@@ -225,7 +240,7 @@ def test_budgets_count_failed_handshakes():
 def test_ten_thousand_runs_are_quick():
     recorded = flow("pq-loss15.pcap")  # messages in up to eight fragments
     start = time.process_time()
-    predict_handshake(recorded, LinkModel(100, 0.2), RunConfig(StrongswanTimers().make_policy()))
+    predict_handshake(recorded, LinkModel(100, 0.2), TransmissionConfig(StrongswanTimers().make_policy()))
     assert time.process_time() - start < 1
 
 

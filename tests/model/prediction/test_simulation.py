@@ -29,9 +29,9 @@ def _laid(message):
     return PacketizedMessage(tuple(part.frames for part in message.parts))
 
 
-def run(exchanges, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1):
+def run(exchanges, link, policy=None, response_trigger=ResponseTrigger.FIRST, runs=10, seed=1):
     return simulate_udp(
-        exchanges, link, policy or StrongswanTimers().make_policy(), repeats, runs, np.random.default_rng(seed)
+        exchanges, link, policy or StrongswanTimers().make_policy(), response_trigger, runs, np.random.default_rng(seed)
     )
 
 
@@ -104,13 +104,17 @@ def test_the_responder_may_send_the_request():
     assert result.setup_s == pytest.approx(0.246)
 
 
-@pytest.mark.parametrize("repeats", list(ResponseTrigger))
-def test_fragments_are_kept(repeats):
+@pytest.mark.parametrize("response_trigger", list(ResponseTrigger))
+def test_fragments_are_kept(response_trigger):
     # probability that all of ten fragments have arrived after k transmissions at 20 % loss: (1 - 0.2^k)^10 if the
     # receiver keeps fragments of earlier transmissions, otherwise 1 - (1 - 0.8^10)^k
     exchanges = [SimulatedExchange(exchange(message(100), message(100)), PacketizedMessage(((1,),) * 10), SMALL)]
     result = run(
-        exchanges, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000
+        exchanges,
+        LinkModel(0, 0.2, rate_down=None),
+        RetransmissionPolicy("x", (1.0,) * 3),
+        response_trigger,
+        runs=20_000,
     )
     tries = 3
     most = (1 - 0.2**tries) ** 10  # of which the last response arrives with a probability of at least 0.8

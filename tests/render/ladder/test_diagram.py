@@ -6,7 +6,14 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from ikeanalyze.render.ladder.diagram import FILE_WIDTH, PAGE_WIDTH, LadderLayout, _apart, _step, draw_ladder
+from ikeanalyze.render.ladder.diagram import (
+    FILE_WIDTH,
+    PAGE_WIDTH,
+    LadderLayout,
+    _choose_tick_step,
+    _spread_out,
+    draw_ladder,
+)
 from ikeanalyze.render.ladder.model import build_ladder
 from ikeanalyze.render.report import selection
 from tests.render.analysis_examples import analysis
@@ -151,11 +158,13 @@ def test_a_handshake_without_messages_has_a_diagram():
 
 
 def test_places_apart():
-    assert _apart([0, 100, 200], [20, 20, 20], 0) == [0, 100, 200]
-    assert _apart([100, 100, 100], [20, 20, 20], 0) == [80, 100, 120]  # around where they want to be
-    assert _apart([0, 0], [20, 20], 0) == [0, 20]  # none above the top
-    assert _apart([10, 15, 90, 92], [20, 20, 20, 20], 0) == pytest.approx([2.5, 22.5, 81, 101])
+    assert _spread_out([0, 100, 200], [20, 20, 20], 0) == [0, 100, 200]
+    assert _spread_out([100, 100, 100], [20, 20, 20], 0) == [80, 100, 120]  # around where they want to be
+    assert _spread_out([0, 0], [20, 20], 0) == [0, 20]  # none above the top
+    assert _spread_out([10, 15, 90, 92], [20, 20, 20, 20], 0) == pytest.approx([2.5, 22.5, 81, 101])
 
 
 def test_steps_of_an_axis():
-    assert [_step(least) for least in (0.0011, 0.3, 1, 3, 7, 12, 400)] == pytest.approx([0.002, 0.5, 1, 5, 10, 20, 500])
+    assert [_choose_tick_step(least) for least in (0.0011, 0.3, 1, 3, 7, 12, 400)] == pytest.approx(
+        [0.002, 0.5, 1, 5, 10, 20, 500]
+    )

@@ -2,7 +2,7 @@
 
 The payloads of a testbed, and those of one gateway, mostly differ only in nonces, keys, hashes and signatures. Payloads
 whose other bytes are the same have the same *form*: the same description, the same sizes and the same findings. Which
-bytes belong to the form depends on the type; of a type that is not listed here, all do.
+bytes belong to the form depends on the type; for a type that is not listed here, all do.
 """
 
 from typing import Any, Final

@@ -107,7 +107,7 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
     without = np.array(
         [*(form.chosen is not None and not form.chosen.additional for form in handshakes.facts), False], np.bool_
     )
-    return np.asarray(offered[handshakes.request_form] & without[handshakes.response_form])
+    return np.asarray(offered[handshakes.request_facts] & without[handshakes.response_facts])
 
 
 def _find_early_authentication(handshakes: HandshakeColumns, exchanges: ExchangeColumns) -> BoolArray:
@@ -123,7 +123,7 @@ def _find_early_authentication(handshakes: HandshakeColumns, exchanges: Exchange
         early = np.flatnonzero((exchanges.message_id <= chosen.max()) & exchanges.set_up)
         early = early[exchanges.exchange_type[early] == int(ExchangeType.IKE_AUTH)]
         handshake = exchanges.handshake[early]
-        result[handshake[exchanges.message_id[early] <= chosen[handshakes.response_form[handshake]]]] = True
+        result[handshake[exchanges.message_id[early] <= chosen[handshakes.response_facts[handshake]]]] = True
     return result
 
 

@@ -86,15 +86,17 @@ def _join_identities(s: Suspect) -> str:
         ("wanted responder", s.decrypted.wanted_identity),
         ("responder", s.decrypted.responder_identity),
     )
-    return _enclose(" ({})", ", ".join(f'{label} "{name}"' for label, name in labelled if name is not None) or None)
+    return _fill_template(
+        " ({})", ", ".join(f'{label} "{name}"' for label, name in labelled if name is not None) or None
+    )
 
 
-def _enclose(template: str, text: str | None) -> str:
+def _fill_template(template: str, text: str | None) -> str:
     """The template with a text; empty: there is none."""
     return "" if text is None else template.format(text)
 
 
-def _behind(s: Suspect, side: str) -> str:
+def _describe_loss_place(s: Suspect, side: str) -> str:
     """Where packets to this side are lost, if the capture was taken there and has them."""
     return f" after the capture point, which is on the {side}'s side" if s.vantage == side else ""
 
@@ -124,7 +126,7 @@ def _get_rejection(s: Suspect) -> str | None:
     return s.reason if s.decrypted.eap_failed is None else s.decrypted.eap_failed
 
 
-def _in_units(name: str, unit_ns: float) -> Callable[[Suspect], float | None]:
+def _make_unit_conversion(name: str, unit_ns: float) -> Callable[[Suspect], float | None]:
     """The value of a field of nanoseconds in a larger unit."""
 
     def convert(s: Suspect) -> float | None:
@@ -138,7 +140,7 @@ def _round_idle_seconds(s: Suspect) -> int | None:
     return None if s.later_idle_ns is None else round(s.later_idle_ns / 1e9)
 
 
-def _of_errors(kind: str) -> dict[str, Callable[[Suspect], Any]]:
+def _make_error_values(kind: str) -> dict[str, Callable[[Suspect], Any]]:
     """Facts about the ICMP errors of the request or the response; None: there are none."""
     names = {
         f"{kind}_icmp": "description",
@@ -165,25 +167,25 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "answered_exchanges": _count_answered,
     "but_smaller": lambda s: ", although smaller requests were" if s.answered > 0 else "",
     "rejection": _get_rejection,
-    "behind_responder": lambda s: _behind(s, "responder"),
-    "behind_initiator": lambda s: _behind(s, "initiator"),
-    "accepted": lambda s: _enclose(" In another handshake, it accepted {}.", s.accepted),
-    "wants_method": lambda s: _enclose(" ({})", s.wanted_method),
+    "behind_responder": lambda s: _describe_loss_place(s, "responder"),
+    "behind_initiator": lambda s: _describe_loss_place(s, "initiator"),
+    "accepted": lambda s: _fill_template(" In another handshake, it accepted {}.", s.accepted),
+    "wants_method": lambda s: _fill_template(" ({})", s.wanted_method),
     "later_idle_s": _round_idle_seconds,
-    "path_rtt_ms": _in_units("path_rtt_ns", 1e6),
-    "shortest_timer_ms": _in_units("shortest_timer_ns", 1e6),
-    "slow_rtt_s": _in_units("slow_rtt_ns", 1e9),
-    "step_back_s": _in_units("step_back_ns", 1e9),
+    "path_rtt_ms": _make_unit_conversion("path_rtt_ns", 1e6),
+    "shortest_timer_ms": _make_unit_conversion("shortest_timer_ns", 1e6),
+    "slow_rtt_s": _make_unit_conversion("slow_rtt_ns", 1e9),
+    "step_back_s": _make_unit_conversion("step_back_ns", 1e9),
     "identities": _join_identities,
-    "child_of": lambda s: _enclose(": {}", s.decrypted.child_offered),
-    "gateway": lambda s: _enclose(" ({})", s.decrypted.redirect_gateway),
-    "between": lambda s: _enclose(" ({})", s.decrypted.selectors),
+    "child_of": lambda s: _fill_template(": {}", s.decrypted.child_offered),
+    "gateway": lambda s: _fill_template(" ({})", s.decrypted.redirect_gateway),
+    "between": lambda s: _fill_template(" ({})", s.decrypted.selectors),
     **{
         name: attrgetter(f"decrypted.{name}")
         for name in ("certificate_problem", "wanted_identity", "responder_identity")
     },
-    **_of_errors("request"),
-    **_of_errors("response"),
+    **_make_error_values("request"),
+    **_make_error_values("response"),
 }
 
 

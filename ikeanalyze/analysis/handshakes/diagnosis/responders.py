@@ -145,15 +145,15 @@ def find_handshakes_on_port(state: AnalysisState, port: int) -> BoolArray:
 def _find_accepted_proposals(handshakes: HandshakeColumns) -> Rows:
     """The proposal that each responder accepted first."""
     texts = np.array([*(_describe(form.chosen) for form in handshakes.facts), ""], dtype=np.str_)
-    rows = np.flatnonzero((texts != "")[handshakes.response_form] & ~handshakes.rekeyed)
+    rows = np.flatnonzero((texts != "")[handshakes.response_facts] & ~handshakes.rekeyed)
     _, rank = np.unique(texts, return_inverse=True)
-    rows = rows[np.lexsort((rank[handshakes.response_form[rows]], handshakes.start_ns[rows]))]
+    rows = rows[np.lexsort((rank[handshakes.response_facts[rows]], handshakes.start_ns[rows]))]
     responder, first = np.unique(handshakes.ends.responder[rows], return_index=True)
     rows = rows[first]
     return {
         "responder": responder,
         "start_ns": handshakes.start_ns[rows],
-        "proposal": texts[handshakes.response_form[rows]],
+        "proposal": texts[handshakes.response_facts[rows]],
     }
 
 

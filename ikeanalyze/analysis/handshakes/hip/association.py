@@ -53,7 +53,7 @@ _ANSWERS: Final[Mapping[int, int]] = MappingProxyType(
 )
 _BASE: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.I2, HipPacketType.R2})
 _FROM_RESPONDER: Final = frozenset({HipPacketType.R1, HipPacketType.R2})
-#: What may be all that there is of an attempt.
+#: Packets that an attempt may have before its I2.
 _OPENING: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.NOTIFY})
 _HIT: Final = 16
 #: Of the header (RFC 7401, section 5.1): what stands before the HITs, and these; a zero HIT is an empty string.
@@ -112,10 +112,12 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
     handshake, from_initiator = np.zeros(count, np.int32), np.zeros(count, np.bool_)
     exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     message_id = np.zeros(count, np.uint32)
-    for row, packet in enumerate(_packets(datagrams, clear)):
+    for row, packet in enumerate(_iterate_packets(datagrams, clear)):
         candidate = hosts.assign(packet)
-        own = _sent_by_initiator(packet, candidate)
-        exchange_type[row], asks, message_id[row] = _role(packet, candidate, own, clear, int(datagrams.datagram[row]))
+        own = _is_from_initiator(packet, candidate)
+        exchange_type[row], asks, message_id[row] = _get_role(
+            packet, candidate, own, clear, int(datagrams.datagram[row])
+        )
         handshake[row], from_initiator[row] = candidate.index, own
         flags[row] = FLAG_INITIATOR * own | FLAG_RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
@@ -140,7 +142,7 @@ def merge_associations(datagrams: Datagrams, ike: SaAssociation, hip: HostAssoci
     return HostAssociations(SaAssociation(rank.astype(np.int32)[label], from_initiator, count), hits)
 
 
-def _packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
+def _iterate_packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
     begin, size = clear.places(datagrams.datagram)
     header = read_struct_array(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
@@ -183,16 +185,16 @@ class _HostAssociator:
                 late = forth is not None and packet.time_ns - forth.last_ns > MAX_LIFETIME_NS
                 return None if late or (forth is not None and forth.beyond) else forth
             case HipPacketType.I2:
-                return None if _over(forth, packet.digest) else forth
+                return None if _is_over(forth, packet.digest) else forth
             case HipPacketType.R1:
-                back = back or self._answered(packet)
-                return None if _over(back, packet.digest) else back
+                back = back or self._claim_opportunistic(packet)
+                return None if _is_over(back, packet.digest) else back
             case HipPacketType.R2:
                 return back
         known = [candidate for candidate in (forth, back) if candidate is not None]
         return max(known, key=lambda candidate: candidate.last_ns, default=None)
 
-    def _answered(self, packet: _Packet) -> _HostAssociationCandidate | None:
+    def _claim_opportunistic(self, packet: _Packet) -> _HostAssociationCandidate | None:
         """The opportunistic attempt that an R1 answers."""
         candidate = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
         if candidate is None or candidate.responder:
@@ -213,25 +215,25 @@ class _HostAssociator:
         return candidate
 
 
-def _over(candidate: _HostAssociationCandidate | None, digest: int) -> bool:
+def _is_over(candidate: _HostAssociationCandidate | None, digest: int) -> bool:
     """Whether a packet of the base exchange with this content cannot belong to an association any more."""
     if candidate is None or digest in candidate.contents:
         return False
     return candidate.established or candidate.closed
 
 
-def _sent_by_initiator(packet: _Packet, candidate: _HostAssociationCandidate) -> bool:
+def _is_from_initiator(packet: _Packet, candidate: _HostAssociationCandidate) -> bool:
     if packet.type in _BASE:
         return packet.type not in _FROM_RESPONDER
     return packet.sender == candidate.initiator
 
 
-def _role(
+def _get_role(
     packet: _Packet, candidate: _HostAssociationCandidate, from_initiator: bool, clear: MessageBytes, datagram: int
 ) -> tuple[int, bool, int]:
     """Exchange type, whether the packet asks, and the number that tells the exchange from others of its type."""
     if packet.type == HipPacketType.UPDATE:
-        return _update(candidate, from_initiator, clear.get(datagram, b""))
+        return _get_role_of_update(candidate, from_initiator, clear.get(datagram, b""))
     if packet.type in _ANSWERS:
         return EXCHANGE + _ANSWERS[packet.type], False, 0
     if packet.type in _BASE or packet.type == HipPacketType.CLOSE:
@@ -239,7 +241,9 @@ def _role(
     return EXCHANGE + packet.type, True, candidate.ordinals.setdefault(packet.digest, len(candidate.ordinals))
 
 
-def _update(candidate: _HostAssociationCandidate, from_initiator: bool, data: bytes) -> tuple[int, bool, int]:
+def _get_role_of_update(
+    candidate: _HostAssociationCandidate, from_initiator: bool, data: bytes
+) -> tuple[int, bool, int]:
     view = parse_hip(data)
     seq = ack = None
     if view is not None:

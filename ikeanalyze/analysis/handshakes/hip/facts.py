@@ -78,11 +78,11 @@ def collect_hip_facts(state: AnalysisState) -> Mapping[int, HipFacts]:
             read.add((handshake, digest))
             view = parse_hip(state.clear.get(datagram, b""))
             if view is not None:
-                _enter(packets, view, exchange_type, answers)
-    return {handshake: _facts(packets, state.hits[handshake][1]) for handshake, packets in seen.items()}
+                _add_packet(packets, view, exchange_type, answers)
+    return {handshake: _make_facts(packets, state.hits[handshake][1]) for handshake, packets in seen.items()}
 
 
-def _enter(seen: _BaseExchangePackets, view: HipPacket, exchange_type: int, answers: bool) -> None:
+def _add_packet(seen: _BaseExchangePackets, view: HipPacket, exchange_type: int, answers: bool) -> None:
     if exchange_type == NOTIFY:
         notification = view.first(HipNotification)
         if notification is not None and notification.type < _FIRST_STATUS:
@@ -95,24 +95,29 @@ def _enter(seen: _BaseExchangePackets, view: HipPacket, exchange_type: int, answ
         seen.i1 = view
 
 
-def _facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
+def _make_facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
     r1, i2 = seen.r1, seen.i2
     diet = any(_is_diet(view) for view in (r1, i2))
     chosen = None
     if i2 is not None:
-        check = _CMAC if diet else _HASHES.get(_suite(responder))
+        check = _CMAC if diet else _HASHES.get(_get_hit_suite(responder))
         chosen = ChosenProposal(
-            encryption=_first(i2, _P.HIP_CIPHER) or _first(i2, _P.HIP_TRANSFORM),
+            encryption=_get_first_name(i2, _P.HIP_CIPHER) or _get_first_name(i2, _P.HIP_TRANSFORM),
             prf=check,
             integrity=check,
-            key_exchange=_group(i2, r1, diet),
+            key_exchange=_get_dh_group(i2, r1, diet),
         )
     auth = None
     if r1 is not None or i2 is not None:
-        auth = AuthMethods(_method(i2, diet), _method(r1, diet), None, guessed=False)
+        auth = AuthMethods(_get_auth_method(i2, diet), _get_auth_method(r1, diet), None, guessed=False)
     return HipFacts(
-        request=InitFacts(_told(r1, _OFFERS), None, _told(seen.i1, _OFFERS) + _told(i2, _ABILITIES), None),
-        response=InitFacts((), chosen, _told(r1, _ABILITIES), None),
+        request=InitFacts(
+            _describe_parameters(r1, _OFFERS),
+            None,
+            _describe_parameters(seen.i1, _OFFERS) + _describe_parameters(i2, _ABILITIES),
+            None,
+        ),
+        response=InitFacts((), chosen, _describe_parameters(r1, _ABILITIES), None),
         auth=auth,
         error=None if seen.r2 else seen.error,
     )
@@ -123,23 +128,23 @@ def _is_diet(view: HipPacket | None) -> bool:
     return view is not None and view.error is None and view.has(_P.HOST_ID) and not view.has(*_SIGNATURES)
 
 
-def _suite(hit: bytes) -> int:
+def _get_hit_suite(hit: bytes) -> int:
     """The HIT suite of a HIT (RFC 7343, section 2: after the prefix 2001:20::/28); 0: a HIT of HIPv1, or no HIT."""
     return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
 
 
-def _told(view: HipPacket | None, parameter_types: tuple[HipParameterType, ...]) -> tuple[str, ...]:
+def _describe_parameters(view: HipPacket | None, parameter_types: tuple[HipParameterType, ...]) -> tuple[str, ...]:
     if view is None:
         return ()
     return tuple(parameter.describe() for parameter in view.parameters if parameter.type in parameter_types)
 
 
-def _first(view: HipPacket, parameter_type: int) -> str | None:
+def _get_first_name(view: HipPacket, parameter_type: int) -> str | None:
     value = view.value(parameter_type)
     return value.names[0] if isinstance(value, HipAlgorithmList) and value.names else None
 
 
-def _group(i2: HipPacket, r1: HipPacket | None, diet: bool) -> str | None:
+def _get_dh_group(i2: HipPacket, r1: HipPacket | None, diet: bool) -> str | None:
     """The Diffie-Hellman group; that of static keys is known if R1 names no other."""
     exchanged = i2.first(DiffieHellman)
     if exchanged is not None:
@@ -150,7 +155,7 @@ def _group(i2: HipPacket, r1: HipPacket | None, diet: bool) -> str | None:
     return listed.names[0] if isinstance(listed, HipAlgorithmList) and len(listed.names) == 1 else None
 
 
-def _method(view: HipPacket | None, diet: bool) -> str | None:
+def _get_auth_method(view: HipPacket | None, diet: bool) -> str | None:
     """How the sender of R1 or I2 proves its identity; in I2 the host identity may be encrypted."""
     if view is None:
         return None

@@ -6,7 +6,7 @@ from typing import Final
 
 from ikeanalyze.crypto.aka.milenage import BLOCK_BYTES
 
-#: Of the test network 001/01.
+#: IMSI of the test network 001/01.
 _IMSI: Final = "001010000000001"
 #: Prefix of permanent identities of EAP-AKA (RFC 4187, section 4.1.1.6).
 _PERMANENT_IDENTITY: Final = "0"

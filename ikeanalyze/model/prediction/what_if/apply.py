@@ -179,7 +179,7 @@ def _make_signature_edit(exchanges: Exchanges, sizes: SignatureSizes) -> Message
 
 
 def _sign(payload: PayloadSize, sizes: SignatureSizes) -> PayloadSize:
-    """Return an AUTH or CERT payload with another algorithm; other payloads as they are."""
+    """Return an AUTH or CERT payload with another algorithm; other payloads are returned unchanged."""
     if payload.name == "AUTH":
         return replace(payload, data_bytes=_ALGORITHM_IDENTIFIER + sizes.signature, method=AuthMethod.DIGITAL_SIGNATURE)
     if payload.name == "CERT" and payload.other_bytes is not None:

@@ -156,8 +156,8 @@ def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool) -> Iterator[TableSec
         (TableColumn("exchange", narrow=12), lambda row: row["type"]),
         (TableColumn("ID", right=True), lambda row: row["message_id"]),
         (TableColumn("by", optional=3), lambda row: row["initiated_by"]),
-        (TableColumn("request", right=True), lambda row: _sent(row, "request")),
-        (TableColumn("response", right=True), lambda row: _sent(row, "response")),
+        (TableColumn("request", right=True), lambda row: _format_sent(row, "request")),
+        (TableColumn("response", right=True), lambda row: _format_sent(row, "response")),
         (TableColumn("RTT", right=True), lambda row: format_time(row, "rtt_ns")),
         (TableColumn("waited", right=True, optional=2), lambda row: format_time(row, "wait_ns")),
         (TableColumn("epoch", right=True, optional=4), lambda row: row["epoch"]),
@@ -179,7 +179,7 @@ def _is_repeated(exchange: Mapping[str, Any]) -> bool:
     return all((exchange[f"{kind}_messages"] or 0) > 1 for kind in ("request", "response"))
 
 
-def _sent(row: Mapping[str, Any], kind: str) -> str:
+def _format_sent(row: Mapping[str, Any], kind: str) -> str:
     if row[f"{kind}_messages"] is None:
         return "none"
     return f"{row[f'{kind}_bytes']:,} in {row[f'{kind}_frames']:,}"
@@ -208,14 +208,14 @@ def _breakdown(row: Mapping[str, Any]) -> TableSection:
     return TableSection("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
 
 
-def _again(row: Mapping[str, Any], prefix: str) -> str:
+def _format_repeated(row: Mapping[str, Any], prefix: str) -> str:
     return format_counts({count: row[f"{prefix}_{count}"] or 0 for count in _COUNTS})
 
 
 def _transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "retransmissions", _again(row, "retransmitted")
+    yield "retransmissions", _format_repeated(row, "retransmitted")
     if row["aaa_retransmitted_messages"]:
-        yield "  to and from AAA", _again(row, "aaa_retransmitted")
+        yield "  to and from AAA", _format_repeated(row, "aaa_retransmitted")
     yield "blow-up", format_ratio(row["blowup"])
     if row["ike_messages_fragmented"]:
         messages = format_count(row["ike_messages_fragmented"], "IKE message")

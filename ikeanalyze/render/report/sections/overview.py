@@ -72,7 +72,7 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     reasons = shown["uncertain"].drop_nulls().unique().to_list()
     notes = [f"{UNCERTAIN_MARK} uncertain: {reason}; set --vantage and --rtt" for reason in reasons]
     yield TableSection("Handshakes", columns, list(rows), more=table.height - shown.height, notes=notes)
-    yield KeyValueSection("Together", list(_together(analysis)))
+    yield KeyValueSection("Together", list(_list_totals(analysis)))
     yield from render_payload_bytes(table)
 
 
@@ -115,7 +115,7 @@ def _auth_short(initiator: str | None, responder: str | None, eap: str | None, g
     return text + (" (guess)" if guessed and text != "-" else "")
 
 
-def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _list_totals(analysis: Analysis) -> Iterator[tuple[str, str]]:
     sums = document.compute_totals(analysis)
     outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in sums["outcomes"].items() if n)
     yield "handshakes", f"{sums['handshakes']:,}: {outcomes}"

@@ -8,7 +8,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.model.prediction.extract import extract_flow
 from ikeanalyze.model.prediction.link import LinkModel
-from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import TransmissionConfig, predict_handshake
 from ikeanalyze.model.prediction.what_if.apply import apply_changes
 from ikeanalyze.model.prediction.what_if.changes import (
     ChainChange,
@@ -178,6 +178,6 @@ def test_encrypted_payloads_need_keys():
 def test_changed_handshakes_are_predicted():
     # 20 % loss: all fragments must arrive, and the bytes grow with their number
     changed = change("ecdsa", signature=parse_signature("ml-dsa-65"))
-    result = predict_handshake(changed, LinkModel(20, 0.1), RunConfig(StrongswanTimers().make_policy()))
+    result = predict_handshake(changed, LinkModel(20, 0.1), TransmissionConfig(StrongswanTimers().make_policy()))
     assert result.once[2] == changed.bytes > 17_000
     assert abs(result.bytes.mean - result.closed.bytes) < 4 * result.bytes.mean_error

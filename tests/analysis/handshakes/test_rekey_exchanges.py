@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
+from ikeanalyze.analysis.handshakes.rekey_exchanges import read_rekey_exchanges
 from ikeanalyze.render.report.document import build_report
 from tests.analysis.analyse_captures import analyse
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
@@ -97,7 +97,7 @@ def test_every_message_of_it_is_what_the_daemons_made():
 
 @pytest.mark.parametrize("by_initiator", [True, False])
 def test_the_asker_is_the_initiator_of_the_new_one(by_initiator):
-    (rekeyed_sa,) = find_rekeyed_sas(
+    (rekeyed_sa,) = read_rekey_exchanges(
         exchange(offer(SPI_I, b"i" * 32), offer(SPI_R, b"r" * 16), by_initiator=by_initiator)
     )
     assert (rekeyed_sa.spi_i.to_bytes(8), rekeyed_sa.spi_r.to_bytes(8)) == (SPI_I, SPI_R)
@@ -119,12 +119,12 @@ def test_the_asker_is_the_initiator_of_the_new_one(by_initiator):
     ],
 )
 def test_what_makes_no_ike_sa(request_, response):
-    assert list(find_rekeyed_sas(exchange(request_, response))) == []
+    assert list(read_rekey_exchanges(exchange(request_, response))) == []
 
 
 def test_a_nonce_that_is_missing():
     without = [payload for payload in offer(SPI_R) if payload[0] != ike.NONCE]
-    (rekeyed_sa,) = find_rekeyed_sas(exchange(offer(SPI_I), without))
+    (rekeyed_sa,) = read_rekey_exchanges(exchange(offer(SPI_I), without))
     assert rekeyed_sa.nonces is None
 
 
@@ -134,7 +134,7 @@ def test_simultaneous_rekeyings_replace_one_ike_sa_twice():
         *exchange(offer(SPI_I), offer(SPI_R), ident=5),
         *exchange(offer(SPI_R[::-1]), offer(SPI_I[::-1]), by_initiator=False, ident=6),
     ]
-    result = [(rekeyed_sa.spi_i.to_bytes(8), rekeyed_sa.spi_r.to_bytes(8)) for rekeyed_sa in find_rekeyed_sas(both)]
+    result = [(rekeyed_sa.spi_i.to_bytes(8), rekeyed_sa.spi_r.to_bytes(8)) for rekeyed_sa in read_rekey_exchanges(both)]
     assert result == [(SPI_I, SPI_R), (SPI_R[::-1], SPI_I[::-1])]
 
 

@@ -1,4 +1,7 @@
-"""IKE SAs that replace others, read from the CREATE_CHILD_SA exchanges that rekey them (RFC 7296, section 2.18)."""
+"""Read the decrypted CREATE_CHILD_SA exchanges that rekey an IKE SA (RFC 7296, section 2.18).
+
+`rekeyed` finds the IKE SAs that replaced another one also without keys.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +16,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, Protocol
 class RekeyedSa(Struct, frozen=True):
     """The IKE SA that a CREATE_CHILD_SA exchange made."""
 
-    spi_i: int  # of who asked for it, who is its initiator
+    spi_i: int  # chosen by the peer that asked for the rekeying, the initiator of the new IKE SA
     spi_r: int
     chosen: Proposal
     offered: tuple[Proposal, ...]
@@ -21,8 +24,8 @@ class RekeyedSa(Struct, frozen=True):
     exchange: int  # row in the capture's exchanges
 
 
-def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
-    """The IKE SAs that replace one, whose contents are in order of their exchanges."""
+def read_rekey_exchanges(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
+    """The IKE SAs that replaced the one whose messages are `contents`, in order of their exchanges."""
     requests: dict[int, DecodedMessage] = {}
     for content in contents:
         if content.exchange_type != ExchangeType.CREATE_CHILD_SA or not content.encrypted:
@@ -31,8 +34,8 @@ def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
             requests[content.exchange] = content
             continue
         request = requests.get(content.exchange)
-        chosen = _ike_proposals(content)
-        offered = () if request is None else _ike_proposals(request)
+        chosen = _list_ike_proposals(content)
+        offered = () if request is None else _list_ike_proposals(request)
         if request is None or not chosen or not offered:
             continue
         nonces = [*request.get_bodies(PayloadType.NONCE), *content.get_bodies(PayloadType.NONCE)]
@@ -46,7 +49,7 @@ def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
         )
 
 
-def _ike_proposals(content: DecodedMessage) -> tuple[Proposal, ...]:
+def _list_ike_proposals(content: DecodedMessage) -> tuple[Proposal, ...]:
     """Proposals for an IKE SA, each with its sender's SPI."""
     for body in content.get_bodies(PayloadType.SA):
         return tuple(
