@@ -20,7 +20,6 @@ number of trials only the nearest key sets are tried.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -41,7 +40,7 @@ from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.keys.key_table import KeySetTable
 
 #: Unsuccessful trials before only the nearest key sets are tried: a second or two.
-_MAX_TRIALS: Final = 500_000
+MAX_TRIALS: Final = 500_000
 #: Key sets that are tried after that.
 _MAX_NEAREST: Final = 64
 #: Exchanges of one IKE SA that are tried with unassigned key sets: seven additional key exchanges make eight key sets,
@@ -97,7 +96,9 @@ class KeyRing:
         self._decryptors: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
         self._chains: dict[tuple[bytes, bytes], SaKeyChain] = {}
         self._last = 0
-        self._trials_left = _MAX_TRIALS
+        self._trials_left = MAX_TRIALS
+        #: Whether so many trials failed that not every key set was tried on every IKE SA.
+        self.reached_limit = False
 
     @cached_property
     def _key_sets(self) -> Sequence[KeySet]:
@@ -164,11 +165,6 @@ class KeyRing:
         """Whether the nonces of IKE SAs identify some of the key sets."""
         return self._table is None and bool(self._index.by_nonces)
 
-    @property
-    def reached_limit(self) -> bool:
-        """Whether so many trials failed that not every key set was tried on every IKE SA."""
-        return self._trials_left <= 0
-
     def _iterate_candidates(self, chain: "SaKeyChain", near: int | None) -> Iterator[int]:
         """Unassigned key sets that may belong to the IKE SA, likely ones first."""
         listed = [self._index.by_spis.get(spis, []) for spis in ((chain.spi_i, None), (None, chain.spi_r))]
@@ -199,10 +195,11 @@ class KeyRing:
         self, chain: "SaKeyChain", near: int | None, payload: EncryptedPayload, from_initiator: bool
     ) -> tuple[DecryptedMessage, int] | None:
         """Decrypt with an unassigned key set and assign it; returns the message and the key set's index."""
-        candidates = self._iterate_candidates(chain, near)
-        if self._trials_left <= 0:
-            candidates = islice(candidates, _MAX_NEAREST)
-        for index in candidates:
+        most = None if self._trials_left > 0 else _MAX_NEAREST
+        for tried, index in enumerate(self._iterate_candidates(chain, near)):
+            if tried == most:
+                self.reached_limit = True
+                return None
             decryptor = self._get_decryptor(index, chain._suite)
             self._trials_left -= 1
             if decryptor is None or not decryptor.verifies:

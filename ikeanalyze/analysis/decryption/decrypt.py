@@ -44,7 +44,7 @@ from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
-from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
+from ikeanalyze.keys.key_ring import MAX_TRIALS, KeyRing, SaKeyChain
 from ikeanalyze.keys.key_table import CaptureKeys
 from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
@@ -100,6 +100,13 @@ def decrypt_messages(
     ]
     with_keys = np.array([clear is not None or bool(capture_keys) for capture_keys in keys])
     return decryption.get_result(clear or (), with_keys, findings)
+
+
+def _describe_trial_limit() -> str:
+    return (
+        f"{MAX_TRIALS:,} trials of keys without SPIs failed, after which not all were tried on each message: some messages "
+        "may remain encrypted although their keys are given. Give keys with SPIs, or fewer keys and a part of the capture"
+    )
 
 
 def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
@@ -255,6 +262,8 @@ class _Decryption:
             findings.append((min(self.truncated), f"{messages} truncated in the capture and cannot be decrypted"))
         reported = {text for _, text in findings}
         findings.extend((0, text) for text in ring.unusable if text not in reported)
+        if ring.reached_limit:
+            findings.append((0, _describe_trial_limit()))
         return findings
 
     def _decrypt_handshakes(self, ring: KeyRing, capture: int, rows: Int64Array) -> None:

@@ -98,3 +98,17 @@ def test_a_snapshot_length_that_cuts_the_messages_of_the_ike_sa_that_keys_are_fo
     trace.play([*other.init(), *other.swap(ike.INFORMATIONAL, [], [])], at=SECOND)
     assert warn(trace.pcap(snaplen=150), table(*sa.key_sets)) is None
     assert warn(trace.pcap(snaplen=150), nameless(*Sa(3).key_sets)).startswith(": those without SPIs")
+
+
+def test_trials_that_were_not_made_are_told(monkeypatch):
+    """After the last trial, 64 of the 80 strangers are tried on the second IKE SA, and its own keys are behind them."""
+    first, second = Sa(1), Sa(2)
+    trace = make_trace(*first.whole())
+    trace.play(second.whole(), at=SECOND)
+    strangers = [keys for number in range(3, 43) for keys in Sa(number).key_sets]
+    text = nameless(*strangers, *second.key_sets)
+    assert len(strangers) == 80
+    said = "trials of keys without SPIs failed, after which not all were tried on each message"
+    assert not any(said in found for _, found in look(trace, text).findings)
+    monkeypatch.setattr("ikeanalyze.keys.key_ring.MAX_TRIALS", 50)
+    assert any(said in found for _, found in look(trace, text).findings)
