@@ -116,7 +116,9 @@ def _test_pairs(pairs: Sequence[Pair], name: str) -> list[RankTest]:
         method = stats.PermutationMethod(batch=max(1, _BATCH // together), rng=_make_generator())
     samples, baselines = _stack(pairs)
     result: Any = stats.mannwhitneyu(samples, baselines, alternative="two-sided", method=method, axis=-1)
-    statistics, values = np.atleast_1d(result.statistic), np.atleast_1d(result.pvalue)
+    # some versions of scipy return NaN for samples without any variance, which do not differ
+    are_equal = np.ptp(np.concatenate((samples, baselines), axis=-1), axis=-1) == 0
+    statistics, values = np.atleast_1d(result.statistic), np.atleast_1d(np.where(are_equal, 1.0, result.pvalue))
     return [RankTest(float(u), float(p), name) for u, p in zip(statistics, values, strict=True)]
 
 
