@@ -2,12 +2,17 @@
 
 Its two SPIs identify an IKE SA, independent of addresses. Only IKE_SA_INIT needs more, because the responder's SPI is
 still 0 in the request. A request with another body belongs to the same IKE SA if the responder asked for it (COOKIE,
-INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce. It belongs to another one if it comes from elsewhere, or if the
-IKE SA had been answered. A message that refuses the version of a request, in another version, belongs to the request.
-A request after a REDIRECT continues the redirected handshake. The same IKE_SA_INIT request,
-more than 2 minutes after the initiator's next request, is a replay of recorded traffic and begins another IKE SA. ]]
+INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce, without other key exchange data of the same method. It belongs
+to another one if it comes from elsewhere, or if the IKE SA had been answered. A message that refuses the version of a
+request, in another version, belongs to the request. A request after a REDIRECT continues the redirected handshake. The
+same IKE_SA_INIT request, more than 2 minutes after the initiator's next request, is a replay of recorded traffic and
+begins another IKE SA. Peers with a seeded random generator choose both SPIs again: a response with the SPIs of an
+earlier IKE SA answers the latest request, unless it repeats the response of the earlier one. ]]
+local Datagram = require("ikex.datagram")
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
+
+local TIME, DIGEST = Datagram.TIME, Datagram.DIGEST
 
 local Association = {}
 Association.__index = Association
@@ -41,7 +46,7 @@ function Association.is_init(head)
     return head.spi_r == NO_SPI and head.exchange ~= INFORMATIONAL_V1
 end
 
--- The notify types of a clear message, as keys, and its `nonce`.
+-- The notify types of a clear message, as keys, its `nonce`, and `key`, the body of its KE payload.
 local function read_notifies(data)
     local types = {}
     local head = message.header(data)
@@ -53,6 +58,8 @@ local function read_notifies(data)
             end
         elseif payload.type == message.NONCE then
             types.nonce = message.body(data, payload)
+        elseif payload.type == message.KE then
+            types.key = types.key or message.body(data, payload)
         end
     end
     return types
@@ -133,18 +140,26 @@ local function add_key(self, candidate, parsed)
     end
 end
 
--- The IKE SA whose request had this nonce. Nonces are read only if a second request has the same SPI, which is rare.
-local function find_by_nonce(group, nonce)
+-- Whether two requests have key exchange data of one method that differ. A request with a cookie repeats the other
+-- payloads (RFC 7296, 2.6), and one after INVALID_KE_PAYLOAD has another method: these are not of one handshake.
+local function has_other_key(earlier, notifies)
+    local first, second = earlier.key, notifies.key
+    return first and second and first:sub(1, 2) == second:sub(1, 2) and first:sub(5) ~= second:sub(5)
+end
+
+-- The IKE SA whose request had the same nonce. Nonces are read only if a second request has the same SPI: seldom.
+local function find_by_nonce(group, notifies)
     group.by_nonce = group.by_nonce or {}
     for index = 1, #group.unread, 2 do
-        local earlier, candidate = read_notifies(group.unread[index]).nonce, group.unread[index + 1]
-        if earlier then
-            message_table.set(group.by_nonce, earlier, candidate)
+        local earlier, candidate = read_notifies(group.unread[index]), group.unread[index + 1]
+        if earlier.nonce then
+            message_table.set(group.by_nonce, earlier.nonce, { candidate = candidate, key = earlier.key })
             candidate.has_nonce = true
         end
     end
     group.unread = {}
-    return nonce and message_table.get(group.by_nonce, nonce)
+    local known = notifies.nonce and message_table.get(group.by_nonce, notifies.nonce)
+    return known and not has_other_key(known, notifies) and known.candidate or nil
 end
 
 local function continues(candidate, notifies, protocol)
@@ -232,7 +247,7 @@ local function associate_request(self, group, parsed, endpoint, address)
     local candidate = repeated or find_without_request(group, parsed, address)
     if not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
-        candidate = find_by_nonce(group, notifies.nonce)
+        candidate = find_by_nonce(group, notifies)
         if candidate then
             candidate = find_latest_replay(candidate)
             repeated = candidate
@@ -275,6 +290,37 @@ local function find_only_candidate(group, head)
     return group.count == 1 and not only.spi_known and only.protocol == head.major and only or nil
 end
 
+-- Whether a response repeats the last one of the IKE SA of a candidate, because a request of it has no response yet.
+local function repeats_response(candidate, parsed)
+    local requests, responses, requested_at, latest = 0, 0, 0, nil
+    for _, pair in ipairs(candidate.sa.list) do
+        if INITS[pair.exchange] then
+            for _, datagram in ipairs(pair.request or {}) do
+                requests, requested_at = requests + 1, math.max(requested_at, datagram[TIME])
+            end
+            for _, datagram in ipairs(pair.response or {}) do
+                responses = responses + 1
+                if not latest or datagram[TIME] >= latest[TIME] then
+                    latest = datagram
+                end
+            end
+        end
+    end
+    return latest and latest[DIGEST] == parsed.digest and requests > responses
+        and parsed.time - requested_at <= MAX_LIFETIME
+end
+
+-- The candidate of the latest request from this endpoint, if it has no response, and `candidate`, whose SPIs the
+-- response has, is another one that the response does not repeat.
+local function find_later_request(group, candidate, parsed, endpoint)
+    local latest = group.by_endpoint[endpoint]
+    if latest and latest ~= candidate and latest.requested and not latest.answered
+        and latest.protocol == parsed.head.major and not repeats_response(candidate, parsed) then
+        return latest
+    end
+    return nil
+end
+
 local function associate_response(self, group, parsed, endpoint, address)
     local head = parsed.head
     local candidate
@@ -282,6 +328,11 @@ local function associate_response(self, group, parsed, endpoint, address)
         candidate = self.candidates[head.key]
     end
     candidate = candidate and find_latest_replay(candidate)
+    local later = candidate and find_later_request(group, candidate, parsed, endpoint)
+    if later then
+        self.candidates[head.key] = nil
+    end
+    candidate = later or candidate
         or group.by_endpoint[endpoint] or find_by_address(group, address) or find_only_candidate(group, head)
     if not candidate then
         candidate = add_candidate(group, parsed, endpoint, address)

@@ -1,9 +1,9 @@
-"""Python, the compiled core and the Wireshark plugin recognise the replay of recorded traffic (docs/rules.md)."""
+"""Python, the compiled core and the Wireshark plugin tell handshakes with the same SPIs apart (docs/rules.md)."""
 
 import pytest
 
 import ikeanalyze
-from tests.craft import SECOND, Handshake, Trace, ike, redirected
+from tests.craft import MS, SECOND, Handshake, Trace, ike, redirected
 from tests.dissectors.run_plugin import fields
 
 HOUR = 3600 * SECOND
@@ -81,6 +81,64 @@ def replay_what_a_redirect_ended():
     return trace, [1] * 8
 
 
+def play_set_up_again(after, **how):
+    """Another set-up of peers that choose the same SPIs again, and have other nonces and keys."""
+    handshake, trace, _ = play_set_up()
+    again = Handshake(2)
+    again.spi_i, again.spi_r = handshake.spi_i, handshake.spi_r
+    trace.play(again.setup(**how), at=after)
+    return handshake, again, trace
+
+
+def choose_the_same_spis_again():
+    _, again, trace = play_set_up_again(SECOND)
+    trace.play(again.informational(), at=2 * SECOND)
+    return trace, [1] * 4 + [2] * 6
+
+
+def choose_the_same_spis_again_with_three_requests():
+    *_, trace = play_set_up_again(SECOND, before="both")
+    return trace, [1] * 4 + [2] * 8
+
+
+def choose_the_same_spis_and_nonce_again():
+    """The key exchange data differ, as they do if only SPIs and nonces come from the seeded generator."""
+    handshake, trace, packets = play_set_up()
+    request = bytearray(packets[0].data)
+    request[request.index(bytes([0, ike.ECP_256, 0, 0])) + 4] ^= 1
+    trace.add(SECOND, bytes(request))
+    other = Handshake(2)
+    other.spi_i, other.spi_r = handshake.spi_i, handshake.spi_r
+    response, *rest = other.setup()[1:]
+    trace.play([response, *rest], at=SECOND)
+    return trace, [1] * 4 + [2] * 4
+
+
+def repeat_the_response_before_the_next_answer():
+    """The first request was sent twice, and its second response comes when the other set-up has begun."""
+    handshake, trace, packets = play_set_up()
+    trace.repeat(packets[:1], 10 * MS)
+    again = Handshake(2)
+    again.spi_i, again.spi_r = handshake.spi_i, handshake.spi_r
+    messages = again.setup()
+    trace.message(SECOND, messages[0])
+    trace.repeat(packets[1:2], SECOND)
+    trace.play(messages[1:], at=SECOND + 20 * MS)
+    return trace, [1] * 5 + [2, 1] + [2] * 3
+
+
+def answer_two_requests_with_the_same_bytes():
+    """Only the responder has a seeded generator for more than its SPI."""
+    handshake, trace, packets = play_set_up()
+    again = Handshake(2)
+    again.spi_i, again.spi_r = handshake.spi_i, handshake.spi_r
+    request, _, *rest = again.setup()
+    trace.message(SECOND, request)
+    trace.repeat(packets[1:2], SECOND)
+    trace.play(rest, at=SECOND + 30 * MS)
+    return trace, [1] * 4 + [2] * 4
+
+
 CASES = (
     replay_all,
     replay_with_three_requests,
@@ -90,6 +148,11 @@ CASES = (
     delay_the_first_request,
     repeat_a_request_without_response,
     begin_within_an_ike_sa,
+    choose_the_same_spis_again,
+    choose_the_same_spis_again_with_three_requests,
+    choose_the_same_spis_and_nonce_again,
+    repeat_the_response_before_the_next_answer,
+    answer_two_requests_with_the_same_bytes,
 )
 each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 
