@@ -172,6 +172,37 @@ def test_the_plugin_has_the_replays(make, tshark):
     assert [int(number) for (number,) in fields(tshark, trace.pcap(), "ikex.handshake")] == expected
 
 
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize(
+    ("make", "frame", "start"),
+    [
+        (replay_all, 5, "2 handshakes have the SPIs of earlier ones, in packets 5, 9:"),
+        (choose_the_same_spis_again, 5, "a handshake has the SPIs of an earlier one:"),
+        (delay_the_first_request, 5, "an IKE_SA_INIT request came again more than 1 s after the initiator's next"),
+    ],
+)
+def test_a_warning_names_what_repeats(make, frame, start):
+    analysis = ikeanalyze.read(make()[0].pcap())
+    (warning,) = analysis.warnings
+    assert (warning.frame, warning.message.startswith(start)) == (frame, True)
+
+
+@pytest.mark.usefixtures("implementation")
+def test_no_warning_of_a_retransmission_before_the_next_request():
+    handshake, trace = Handshake(1), Trace()
+    messages = handshake.setup()
+    trace.message(0, messages[0])
+    trace.play(messages, at=4 * SECOND)
+    assert ikeanalyze.read(trace.pcap()).warnings == []
+
+
+@pytest.mark.usefixtures("implementation")
+def test_no_warning_of_a_request_that_the_network_delayed_for_less_than_a_second():
+    _, trace, packets = play_set_up()
+    trace.repeat(packets[:1], 900 * MS)
+    assert ikeanalyze.read(trace.pcap()).warnings == []
+
+
 def test_a_replayed_handshake_has_its_own_messages_and_times():
     _, trace, packets = play_set_up()
     trace.repeat(packets, HOUR)
