@@ -1,4 +1,4 @@
-"""Set-up times in TCP, in Python, the core and the plugin (RFC 9329)."""
+"""A set-up in TCP ends with the segments that first had its bytes, in Python, the core and the plugin (RFC 9329)."""
 
 import pytest
 
@@ -48,6 +48,27 @@ def without_retransmission():
     return connection, 45.0
 
 
+def last_response_again():
+    connection, expected = without_retransmission()
+    connection.repeat(300, MESSAGES[3], connection.sequence[True] - len(MESSAGES[3]))
+    return connection, expected
+
+
+def first_response_again():
+    connection, expected = without_retransmission()
+    connection.repeat(290, MESSAGES[1], 1)
+    return connection, expected
+
+
+def first_part_of_the_last_response_again():
+    connection = begin(PREFIX + MESSAGES[0])
+    sequence = connection.sequence[True]
+    connection.send(45, MESSAGES[3][:60], back=True)
+    connection.send(46, MESSAGES[3][60:], back=True)
+    connection.repeat(300, MESSAGES[3][:60], sequence)
+    return connection, 46.0
+
+
 def prefix_in_two_segments():
     """The second one begins the first message."""
     connection = begin(PREFIX[:3], PREFIX[3:] + MESSAGES[0])
@@ -63,6 +84,9 @@ def prefix_in_segments_of_its_own():
 
 CASES = (
     without_retransmission,
+    last_response_again,
+    first_response_again,
+    first_part_of_the_last_response_again,
     prefix_in_two_segments,
     prefix_in_segments_of_its_own,
 )
