@@ -181,6 +181,10 @@ local function parse_record(self, record, datagram, incomplete)
     end
     datagram[DIGEST] = parsed.digest
     add_datagram(self, datagram, parsed)
+    local surplus = (record.size or record.length) - head.length
+    if surplus > 0 and datagram[SLOT] then
+        datagram.surplus, datagram[PLAIN], datagram[SLOT].pair.sa.has_wrong_headers = surplus, false, true
+    end
 end
 
 -- A datagram of the IP fragments of a group.
