@@ -1,11 +1,12 @@
-"""Python, the compiled core and the plugin read IKE fragments with clear payloads (RFC 7383, section 2.5.3)."""
+"""Python, the compiled core and the plugin read what follows clear payloads (RFC 7296, 3.14; RFC 7383, 2.5.3)."""
 
 from dataclasses import replace
 
 import pytest
 
 import ikeanalyze
-from tests.craft import Handshake, Trace
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.craft import Handshake, Trace, ike
 from tests.dissectors.run_plugin import fields
 
 SKF = 53
@@ -90,3 +91,31 @@ def test_the_plugin_has_the_fragments(change, expected, messages, tshark):
     shown = fields(tshark, make_capture(change), "ikex.transmission", "ikex.fragment", "ikex.fragments")
     numbers = [tuple(int(number) if number else None for number in row[1:]) for row in shown]
     assert numbers == expected
+
+
+def encrypt_after_clear_payloads(fragments):
+    """IKE_AUTH whose request has two notifies before the encrypted payload, and the keys."""
+    sa = Sa(proposals=(ike.CLASSIC,))
+    clear = [ike.notify(ike.COOKIE, b"clear")] * 2
+    trace = Trace()
+    trace.play(
+        [
+            *sa.init(),
+            sa.put(ike.IKE_AUTH, [IDENTITIES[True], PSK, *CHILD], clear=clear, fragments=fragments),
+            sa.put(ike.IKE_AUTH, [IDENTITIES[False], PSK, *CHILD], from_initiator=False, response=True, message_id=1),
+        ]
+    )
+    return trace.pcap(), table(*sa.key_sets)
+
+
+each_number = pytest.mark.parametrize("fragments", [1, 2])
+
+
+@pytest.mark.usefixtures("implementation")
+@each_number
+def test_reports_decrypt_what_follows_clear_payloads(fragments):
+    capture, keys = encrypt_after_clear_payloads(fragments)
+    analysis = ikeanalyze.read(capture, keys=keys.encode())
+    assert analysis.handshakes["outcome"].to_list() == ["established"]
+    payloads = analysis.messages["payloads"].to_list()[2]
+    assert [text.partition("(")[0] for text in payloads] == ["N", "N", "IDi", "AUTH", "SA", "TSi", "TSr"]
