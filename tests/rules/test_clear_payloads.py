@@ -119,3 +119,22 @@ def test_reports_decrypt_what_follows_clear_payloads(fragments):
     assert analysis.handshakes["outcome"].to_list() == ["established"]
     payloads = analysis.messages["payloads"].to_list()[2]
     assert [text.partition("(")[0] for text in payloads] == ["N", "N", "IDi", "AUTH", "SA", "TSi", "TSr"]
+
+
+@each_number
+def test_the_plugin_decrypts_what_follows_clear_payloads(fragments, tshark):
+    capture, keys = encrypt_after_clear_payloads(fragments)
+    shown = fields(tshark, capture, "frame.number", "ikex.verified", "ikex.payload", only="ikex.verified", keys=keys)
+    last = 2 + fragments
+    whole = [[str(last), "True", "N,N,IDi,AUTH,SA,TSi,TSr"]]
+    assert [row for row in shown if row[2]][:1] == whole
+    assert [row[:2] for row in shown] == [[str(number), "True"] for number in range(3, last + 2)]
+    outcomes = fields(tshark, capture, "ikex.outcome", keys=keys)
+    assert outcomes == [["established"]] * (last + 1)
+
+
+def test_the_plugin_shows_clear_payloads_before_what_no_key_decrypts(tshark):
+    capture, keys = encrypt_after_clear_payloads(1)
+    row = keys.split(",")
+    wrong = ",".join([*row[:2], *("00" * (len(key) // 2) for key in row[2:4]), *row[4:5], *row[2:4], row[-1]])
+    assert fields(tshark, capture, "ikex.payload", only="frame.number == 3", keys=wrong) == [["N,N,SK"]]
