@@ -34,6 +34,7 @@ function Association.new(new_sa)
         by_spis = {}, -- IKE SA by the key of a header
         candidates = {}, -- candidate by the same
         alias = {}, -- other address of endpoints that were captured before and after a NAT
+        held_groups = {}, -- that have had `held` messages, in order
         redirects = {}, -- by the initiator's endpoint and by its address: the redirected IKE SAs, in order of time
     }, Association)
 end
@@ -241,6 +242,12 @@ local function add_redirected(self, candidate, parsed)
     end
 end
 
+-- Whether the capture begins within the IKE SA of a candidate: it has later messages, and not yet an IKE_SA_INIT.
+local function begins_within(candidate)
+    return candidate.protocol == 2 and candidate.spi_known and not candidate.requested and not candidate.answered
+end
+
+-- The IKE SA of a request; nil: its response decides.
 local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
     local repeated = known and find_latest_replay(known) -- has the same request, or one with the same nonce
@@ -256,6 +263,13 @@ local function associate_request(self, group, parsed, endpoint, address)
             if candidate and not continues(candidate, notifies, parsed.head.major) then
                 candidate = nil
             end
+        end
+    end
+    if candidate and not repeated and begins_within(candidate) then
+        if candidate.is_earlier == nil then
+            return nil, candidate
+        elseif candidate.is_earlier then
+            candidate = nil
         end
     end
     local replayed = repeated and has_moved_on(repeated, parsed.time) and repeated
@@ -386,8 +400,53 @@ local function find_refused(group, parsed, endpoint)
     return parsed.clear and parsed.data and message.refuses_version(parsed.data) and candidate or nil
 end
 
+local NONE = {}
+
+-- Release what a group holds; `is_earlier`: its candidate is an earlier IKE SA than that of the held messages.
+local function release_group(group, is_earlier)
+    local held = group.held
+    group.held, held.candidate.is_earlier = nil, is_earlier
+    return held
+end
+
+--- The messages whose IKE SA is decided now that a message arrives: a list of what the caller put into the list that
+-- `associate` returned, to be associated before it.
+function Association:release(parsed)
+    local head = parsed.head
+    if not parsed.init or not head.response or head.spi_r == NO_SPI or head.major ~= 2 then
+        return NONE
+    end
+    local group = self.groups[head.spi_i]
+    if not group or not group.held then
+        return NONE
+    end
+    return release_group(group, self.candidates[head.key] ~= group.held.candidate)
+end
+
+--- All messages that wait for a response, at the end of the capture: they count for the IKE SA within which it began.
+function Association:release_all()
+    local released = {}
+    for _, group in ipairs(self.held_groups) do
+        for _, held in ipairs(group.held and release_group(group, false) or NONE) do
+            released[#released + 1] = held
+        end
+    end
+    self.held_groups = {}
+    return released
+end
+
+-- Hold the messages of IKE_SA_INIT of a group until a response tells which IKE SA they begin.
+local function hold(self, group, candidate)
+    group.held = { candidate = candidate }
+    self.held_groups[#self.held_groups + 1] = group
+    return group.held
+end
+
 --- The IKE SA of a message, given as
 -- {head, init, data, digest, time, source, source_port, destination, destination_port}.
+-- nil and a list: the response decides. If the capture begins within an IKE SA, an IKE_SA_INIT request with the same
+-- SPIi begins another one if the responder chooses another SPI; with the same one, the clock was set back. The caller
+-- puts the message into the list, and associates it again when `release` or `release_all` returns it.
 function Association:associate(parsed)
     local head, init = parsed.head, parsed.init
     if not init then
@@ -416,7 +475,9 @@ function Association:associate(parsed)
     local endpoint = self:resolve_alias(format_endpoint(address, parsed[side .. "_port"]))
     address = endpoint:match("^[^|]*")
     local candidate
-    if not init then
+    if init and group.held then
+        return nil, group.held
+    elseif not init then
         -- the response with this SPI is not in the capture
         local only = head.spi_r == NO_SPI and head.major == 2 and group.count == 1 and group.only
         local refused = find_refused(group, parsed, endpoint)
@@ -429,7 +490,11 @@ function Association:associate(parsed)
             or add_candidate(group, parsed, endpoint, address)
         candidate.closed = head.major == 2
     elseif is_request then
-        candidate = associate_request(self, group, parsed, endpoint, address)
+        local earlier
+        candidate, earlier = associate_request(self, group, parsed, endpoint, address)
+        if not candidate then
+            return nil, hold(self, group, earlier)
+        end
     else
         candidate = associate_response(self, group, parsed, endpoint, address)
     end

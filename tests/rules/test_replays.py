@@ -139,6 +139,49 @@ def answer_two_requests_with_the_same_bytes():
     return trace, [1] * 4 + [2] * 4
 
 
+def begin_within_an_earlier_ike_sa(**how):
+    """The IKE SA of the first messages has the SPIi of the next set-up, and another responder's SPI; it goes on."""
+    earlier = Handshake(1, switch=False)
+    earlier.setup()
+    trace, later = Trace(), Handshake(2, switch=False)
+    later.spi_i = earlier.spi_i
+    trace.play(earlier.informational())
+    trace.play(later.setup(**how), at=SECOND)
+    trace.play(earlier.informational(), at=2 * SECOND)
+    return trace
+
+
+def begin_within_an_ike_sa_before_another():
+    return begin_within_an_earlier_ike_sa(), [1, 1, 2, 2, 2, 2, 1, 1]
+
+
+def begin_within_an_ike_sa_before_another_with_three_requests():
+    return begin_within_an_earlier_ike_sa(before="both"), [1, 1, *[2] * 8, 1, 1]
+
+
+def begin_within_an_ike_sa_before_another_on_other_ports():
+    earlier, trace, later = Handshake(1), Trace(), Handshake(2)
+    earlier.setup()
+    later.spi_i = earlier.spi_i
+    trace.play(earlier.informational())
+    trace.play(later.setup(), at=SECOND)
+    return trace, [1, 1, 2, 2, 2, 2]
+
+
+def begin_within_an_ike_sa_before_a_retransmission():
+    """The request of the other IKE SA comes twice before its response."""
+    trace = begin_within_an_earlier_ike_sa()
+    trace.repeat(trace.packets[2:3], 10 * MS)
+    return trace, [1, 1, 2, 2, 2, 2, 2, 1, 1]
+
+
+def begin_within_an_ike_sa_before_an_unanswered_request():
+    """Nothing shows whether the request begins another IKE SA."""
+    trace = begin_within_an_earlier_ike_sa()
+    trace.drop(trace.packets[3:])
+    return trace, [1, 1, 1]
+
+
 CASES = (
     replay_all,
     replay_with_three_requests,
@@ -148,6 +191,11 @@ CASES = (
     delay_the_first_request,
     repeat_a_request_without_response,
     begin_within_an_ike_sa,
+    begin_within_an_ike_sa_before_another,
+    begin_within_an_ike_sa_before_another_with_three_requests,
+    begin_within_an_ike_sa_before_another_on_other_ports,
+    begin_within_an_ike_sa_before_a_retransmission,
+    begin_within_an_ike_sa_before_an_unanswered_request,
     choose_the_same_spis_again,
     choose_the_same_spis_again_with_three_requests,
     choose_the_same_spis_and_nonce_again,

@@ -15,6 +15,8 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
 - An initiator that has sent its next request does not repeat IKE_SA_INIT (RFC 7296, section 2.1), and a network
   delivers packets within 2 minutes (RFC 9293, section 3.4.2). The same request later than that is a replay of recorded
   traffic, and begins another IKE SA; the messages from its response on belong to that one.
+- If the capture begins within an IKE SA, a later IKE_SA_INIT request with its SPIi begins another one if the next
+  response has another responder's SPI. With the same SPI, the clock was set back.
 - Peers with a seeded random generator choose both SPIs again for another set-up. A request with another body begins it
   as above. A response with the SPIs of an earlier IKE SA is its response, unless it repeats that of the earlier one.
 
@@ -319,19 +321,20 @@ class SpiDisambiguator:
         request = np.where(chosen.is_ikev1, init, ~chosen.is_response)
         endpoint = _endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
         result: list[int] = []
+        following = _find_following_spis(chosen, init & ~request)
         next_request = ~init & chosen.from_initiator & ~chosen.is_response & ~chosen.is_ikev1
         columns = (
             *(init, request, next_request, endpoint, chosen.spi_r),
-            *(chosen.protocol, chosen.digest, chosen.datagram, chosen.first_ns),
+            *(chosen.protocol, chosen.digest, chosen.datagram, chosen.first_ns, following),
         )
-        for is_first, asks, moves_on, end, spi_r, protocol, digest, datagram, time_ns in zip(
+        for is_first, asks, moves_on, end, spi_r, protocol, digest, datagram, time_ns, next_spi in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             here = self._translated.get(end, end)
             if is_first:
                 view = parse_init(self._clear.get(datagram, b""))
                 if asks:
-                    candidate = self._assign_request(view, here, protocol, digest, datagram, spi_r, time_ns)
+                    candidate = self._assign_request(view, here, protocol, digest, datagram, spi_r, time_ns, next_spi)
                 else:
                     candidate = self._assign_response(view, here, protocol, digest, spi_r, time_ns)
             else:
@@ -362,6 +365,7 @@ class SpiDisambiguator:
         datagram: int,
         spi_r: int,
         time_ns: int,
+        next_spi: int,
     ) -> _IkeSaCandidate:
         candidate = self._by_digest.get(digest)
         if candidate is None and view.nonce in self._by_nonce:
@@ -374,8 +378,8 @@ class SpiDisambiguator:
                 candidate.replayed_by = self._add_candidate(endpoint, protocol)
                 candidate = candidate.replayed_by
         if candidate is None:
-            candidate = self._by_endpoint.get(endpoint)
-            if candidate is not None and not self._continues(candidate, view, protocol):
+            candidate = self._find_earlier(view, endpoint, protocol)
+            if candidate is not None and _begins_within(candidate) and next_spi and next_spi not in candidate.spis:
                 candidate = None
         if candidate is None:
             candidate = self._add_candidate(endpoint, protocol)
@@ -390,6 +394,14 @@ class SpiDisambiguator:
         candidate.requests += 1
         candidate.requested_ns = time_ns
         return candidate
+
+    def _find_earlier(self, view: InitMessage, endpoint: Endpoint, protocol: int) -> _IkeSaCandidate | None:
+        """The IKE SA that a request with a new body and a new nonce may belong to."""
+        only = self._candidates[0] if len(self._candidates) == 1 else None
+        if only is not None and _begins_within(only) and only.address == endpoint >> 16:
+            return only
+        candidate = self._by_endpoint.get(endpoint)
+        return candidate if candidate is not None and self._continues(candidate, view, protocol) else None
 
     def _continues(self, candidate: _IkeSaCandidate, view: InitMessage, protocol: int) -> bool:
         """Whether a request with a new body and a new nonce may belong to the candidate."""
@@ -463,6 +475,22 @@ def _find_latest_replay(candidate: _IkeSaCandidate) -> _IkeSaCandidate:
     while candidate.replayed_by is not None:
         candidate = candidate.replayed_by
     return candidate
+
+
+def _begins_within(candidate: _IkeSaCandidate) -> bool:
+    """Whether the capture begins within this IKE SA: it has later messages, and not yet an IKE_SA_INIT."""
+    return (
+        candidate.protocol == Protocol.IKEV2
+        and bool(candidate.spis)
+        and not (candidate.requests or candidate.responses)
+    )
+
+
+def _find_following_spis(datagrams: Datagrams, responses: BoolArray) -> UInt64Array:
+    """The responder's SPI of the next IKE_SA_INIT response after each datagram that has one; 0: none. (datagrams,)"""
+    rows = np.flatnonzero(responses & (datagrams.spi_r != 0))
+    spis = np.append(datagrams.spi_r[rows], np.uint64(0))
+    return spis[np.searchsorted(rows, np.arange(len(datagrams)))]
 
 
 def _has_other_key(first: bytes, second: bytes) -> bool:
