@@ -173,15 +173,6 @@ local function continues(candidate, notifies, protocol)
     return notifies[COOKIE] and not candidate.answered
 end
 
--- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
-local function find_without_request(group, parsed, address)
-    local only = group.only
-    if group.count == 1 and not only.requested and only.protocol == parsed.head.major and only.address == address then
-        return only
-    end
-    return nil
-end
-
 -- The latest replay of the handshake of a candidate, or the candidate.
 local function find_latest_replay(candidate)
     while candidate.replayed_by do
@@ -247,12 +238,21 @@ local function begins_within(candidate)
     return candidate.protocol == 2 and candidate.spi_known and not candidate.requested and not candidate.answered
 end
 
+-- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
+local function find_without_request(group, parsed, address)
+    local only = group.only
+    local fits = group.count == 1 and not only.requested and only.protocol == parsed.head.major
+    return fits and (only.address == address or begins_within(only)) and only or nil
+end
+
 -- The IKE SA of a request; nil: its response decides.
 local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
     local repeated = known and find_latest_replay(known) -- has the same request, or one with the same nonce
     local candidate = repeated or find_without_request(group, parsed, address)
-    if not candidate and group.count > 0 then
+    if parsed.was_held then
+        candidate = not parsed.is_other and parsed.was_held or nil
+    elseif not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
         candidate = find_by_nonce(group, notifies)
         if candidate then
@@ -265,12 +265,8 @@ local function associate_request(self, group, parsed, endpoint, address)
             end
         end
     end
-    if candidate and not repeated and begins_within(candidate) then
-        if candidate.is_earlier == nil then
-            return nil, candidate
-        elseif candidate.is_earlier then
-            candidate = nil
-        end
+    if candidate and not repeated and not parsed.was_held and begins_within(candidate) then
+        return nil, candidate
     end
     local replayed = repeated and has_moved_on(repeated, parsed.time) and repeated
     if not candidate or replayed then
@@ -286,7 +282,7 @@ local function associate_request(self, group, parsed, endpoint, address)
     elseif not known and candidate.redirection then
         candidate.redirection.is_waiting = false -- a request with the same SPI continues it
     end
-    if not known then
+    if not known or replayed then
         message_table.set(group.by_digest, parsed.digest, candidate)
         local unread = group.unread
         unread[#unread + 1] = parsed.data
@@ -402,15 +398,17 @@ end
 
 local NONE = {}
 
--- Release what a group holds; `is_earlier`: its candidate is an earlier IKE SA than that of the held messages.
-local function release_group(group, is_earlier)
+-- Release what a group holds; `is_other`: the first request, because of which it holds messages, begins another IKE SA
+-- than that within which the capture begins.
+local function release_group(group, is_other)
     local held = group.held
-    group.held, held.candidate.is_earlier = nil, is_earlier
+    group.held = nil
+    held[1].parsed.was_held, held[1].parsed.is_other = held.candidate, is_other
     return held
 end
 
---- The messages whose IKE SA is decided now that a message arrives: a list of what the caller put into the list that
--- `associate` returned, to be associated before it.
+--- The messages whose IKE SA is decided now that a message arrives, to be associated before it: the list that
+-- `associate` returned, into which the caller put tables with the message as `parsed`.
 function Association:release(parsed)
     local head = parsed.head
     if not parsed.init or not head.response or head.spi_r == NO_SPI or head.major ~= 2 then

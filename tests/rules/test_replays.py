@@ -90,6 +90,16 @@ def play_set_up_again(after, **how):
     return handshake, again, trace
 
 
+def set_up_after_a_replay():
+    """Another set-up has the SPIi of the replayed one, and another responder's SPI."""
+    handshake, trace, packets = play_set_up()
+    trace.repeat(packets, HOUR)
+    other = Handshake(2)
+    other.spi_i = handshake.spi_i
+    trace.play(other.setup(before="COOKIE"), at=2 * HOUR)
+    return trace, [1] * 4 + [2] * 4 + [3] * 6
+
+
 def choose_the_same_spis_again():
     _, again, trace = play_set_up_again(SECOND)
     trace.play(again.informational(), at=2 * SECOND)
@@ -175,6 +185,30 @@ def begin_within_an_ike_sa_before_a_retransmission():
     return trace, [1, 1, 2, 2, 2, 2, 2, 1, 1]
 
 
+def begin_within_an_ike_sa_that_changed_its_address():
+    """The clock was set back: the responder's SPI is the same."""
+    handshake, trace = Handshake(1), Trace()
+    messages = handshake.setup()
+    handshake.initiator = "192.0.2.77"
+    trace.play(handshake.informational())
+    trace.play(messages, at=HOUR)
+    return trace, [1] * 6
+
+
+def begin_within_an_ike_sa_before_a_request_and_two_others():
+    """A later message of a third IKE SA follows the request, whose response is missing."""
+    handshake, trace, third, last = Handshake(1), Trace(), Handshake(3), Handshake(2)
+    messages = handshake.setup()
+    third.spi_i = last.spi_i = handshake.spi_i
+    last.spi_r = handshake.spi_r
+    trace.play(handshake.informational())
+    trace.message(SECOND, messages[0])
+    third.setup()
+    trace.play(third.informational()[:1], at=2 * SECOND)
+    trace.play(last.setup(), at=HOUR)
+    return trace, [1, 1, 1, 2, 3, 3, 3, 3]
+
+
 def begin_within_an_ike_sa_before_an_unanswered_request():
     """Nothing shows whether the request begins another IKE SA."""
     trace = begin_within_an_earlier_ike_sa()
@@ -191,10 +225,13 @@ CASES = (
     delay_the_first_request,
     repeat_a_request_without_response,
     begin_within_an_ike_sa,
+    set_up_after_a_replay,
     begin_within_an_ike_sa_before_another,
     begin_within_an_ike_sa_before_another_with_three_requests,
     begin_within_an_ike_sa_before_another_on_other_ports,
     begin_within_an_ike_sa_before_a_retransmission,
+    begin_within_an_ike_sa_that_changed_its_address,
+    begin_within_an_ike_sa_before_a_request_and_two_others,
     begin_within_an_ike_sa_before_an_unanswered_request,
     choose_the_same_spis_again,
     choose_the_same_spis_again_with_three_requests,

@@ -398,7 +398,7 @@ class SpiDisambiguator:
     def _find_earlier(self, view: InitMessage, endpoint: Endpoint, protocol: int) -> _IkeSaCandidate | None:
         """The IKE SA that a request with a new body and a new nonce may belong to."""
         only = self._candidates[0] if len(self._candidates) == 1 else None
-        if only is not None and _begins_within(only) and only.address == endpoint >> 16:
+        if only is not None and _begins_within(only):
             return only
         candidate = self._by_endpoint.get(endpoint)
         return candidate if candidate is not None and self._continues(candidate, view, protocol) else None
