@@ -2,12 +2,17 @@
 
 Its two SPIs identify an IKE SA, independent of addresses. Only IKE_SA_INIT needs more, because the responder's SPI is
 still 0 in the request. A request with another body belongs to the same IKE SA if the responder asked for it (COOKIE,
-INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce. It belongs to another one if it comes from elsewhere, or if the
-IKE SA had been answered. A message that refuses the version of a request, in another version, belongs to the request.
-A request after a REDIRECT continues the redirected handshake. The same IKE_SA_INIT request,
-more than 2 minutes after the initiator's next request, is a replay of recorded traffic and begins another IKE SA. ]]
+INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce, without other key exchange data of the same method. It belongs
+to another one if it comes from elsewhere, or if the IKE SA had been answered. A message that refuses the version of a
+request, in another version, belongs to the request. A request after a REDIRECT continues the redirected handshake. The
+same IKE_SA_INIT request, more than 2 minutes after the initiator's next request, is a replay of recorded traffic and
+begins another IKE SA. Peers with a seeded random generator choose both SPIs again: a response with the SPIs of an
+earlier IKE SA answers the latest request, unless it repeats the response of the earlier one. ]]
+local Datagram = require("ikex.datagram")
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
+
+local TIME, DIGEST = Datagram.TIME, Datagram.DIGEST
 
 local Association = {}
 Association.__index = Association
@@ -29,6 +34,7 @@ function Association.new(new_sa)
         by_spis = {}, -- IKE SA by the key of a header
         candidates = {}, -- candidate by the same
         alias = {}, -- other address of endpoints that were captured before and after a NAT
+        held_groups = {}, -- that have had `held` messages, in order
         redirects = {}, -- by the initiator's endpoint and by its address: the redirected IKE SAs, in order of time
     }, Association)
 end
@@ -41,7 +47,7 @@ function Association.is_init(head)
     return head.spi_r == NO_SPI and head.exchange ~= INFORMATIONAL_V1
 end
 
--- The notify types of a clear message, as keys, and its `nonce`.
+-- The notify types of a clear message, as keys, its `nonce`, and `key`, the body of its KE payload.
 local function read_notifies(data)
     local types = {}
     local head = message.header(data)
@@ -53,6 +59,8 @@ local function read_notifies(data)
             end
         elseif payload.type == message.NONCE then
             types.nonce = message.body(data, payload)
+        elseif payload.type == message.KE then
+            types.key = types.key or message.body(data, payload)
         end
     end
     return types
@@ -133,18 +141,26 @@ local function add_key(self, candidate, parsed)
     end
 end
 
--- The IKE SA whose request had this nonce. Nonces are read only if a second request has the same SPI, which is rare.
-local function find_by_nonce(group, nonce)
+-- Whether two requests have key exchange data of one method that differ. A request with a cookie repeats the other
+-- payloads (RFC 7296, 2.6), and one after INVALID_KE_PAYLOAD has another method: these are not of one handshake.
+local function has_other_key(earlier, notifies)
+    local first, second = earlier.key, notifies.key
+    return first and second and first:sub(1, 2) == second:sub(1, 2) and first:sub(5) ~= second:sub(5)
+end
+
+-- The IKE SA whose request had the same nonce. Nonces are read only if a second request has the same SPI: seldom.
+local function find_by_nonce(group, notifies)
     group.by_nonce = group.by_nonce or {}
     for index = 1, #group.unread, 2 do
-        local earlier, candidate = read_notifies(group.unread[index]).nonce, group.unread[index + 1]
-        if earlier then
-            message_table.set(group.by_nonce, earlier, candidate)
+        local earlier, candidate = read_notifies(group.unread[index]), group.unread[index + 1]
+        if earlier.nonce then
+            message_table.set(group.by_nonce, earlier.nonce, { candidate = candidate, key = earlier.key })
             candidate.has_nonce = true
         end
     end
     group.unread = {}
-    return nonce and message_table.get(group.by_nonce, nonce)
+    local known = notifies.nonce and message_table.get(group.by_nonce, notifies.nonce)
+    return known and not has_other_key(known, notifies) and known.candidate or nil
 end
 
 local function continues(candidate, notifies, protocol)
@@ -155,15 +171,6 @@ local function continues(candidate, notifies, protocol)
         return true
     end
     return notifies[COOKIE] and not candidate.answered
-end
-
--- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
-local function find_without_request(group, parsed, address)
-    local only = group.only
-    if group.count == 1 and not only.requested and only.protocol == parsed.head.major and only.address == address then
-        return only
-    end
-    return nil
 end
 
 -- The latest replay of the handshake of a candidate, or the candidate.
@@ -226,13 +233,28 @@ local function add_redirected(self, candidate, parsed)
     end
 end
 
+-- Whether the capture begins within the IKE SA of a candidate: it has later messages, and not yet an IKE_SA_INIT.
+local function begins_within(candidate)
+    return candidate.protocol == 2 and candidate.spi_known and not candidate.requested and not candidate.answered
+end
+
+-- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
+local function find_without_request(group, parsed, address)
+    local only = group.only
+    local fits = group.count == 1 and not only.requested and only.protocol == parsed.head.major
+    return fits and (only.address == address or begins_within(only)) and only or nil
+end
+
+-- The IKE SA of a request; nil: its response decides.
 local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
     local repeated = known and find_latest_replay(known) -- has the same request, or one with the same nonce
     local candidate = repeated or find_without_request(group, parsed, address)
-    if not candidate and group.count > 0 then
+    if parsed.was_held then
+        candidate = not parsed.is_other and parsed.was_held or nil
+    elseif not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
-        candidate = find_by_nonce(group, notifies.nonce)
+        candidate = find_by_nonce(group, notifies)
         if candidate then
             candidate = find_latest_replay(candidate)
             repeated = candidate
@@ -242,6 +264,9 @@ local function associate_request(self, group, parsed, endpoint, address)
                 candidate = nil
             end
         end
+    end
+    if candidate and not repeated and not parsed.was_held and begins_within(candidate) then
+        return nil, candidate
     end
     local replayed = repeated and has_moved_on(repeated, parsed.time) and repeated
     if not candidate or replayed then
@@ -257,7 +282,7 @@ local function associate_request(self, group, parsed, endpoint, address)
     elseif not known and candidate.redirection then
         candidate.redirection.is_waiting = false -- a request with the same SPI continues it
     end
-    if not known then
+    if not known or replayed then
         message_table.set(group.by_digest, parsed.digest, candidate)
         local unread = group.unread
         unread[#unread + 1] = parsed.data
@@ -275,6 +300,37 @@ local function find_only_candidate(group, head)
     return group.count == 1 and not only.spi_known and only.protocol == head.major and only or nil
 end
 
+-- Whether a response repeats the last one of the IKE SA of a candidate, because a request of it has no response yet.
+local function repeats_response(candidate, parsed)
+    local requests, responses, requested_at, latest = 0, 0, 0, nil
+    for _, pair in ipairs(candidate.sa.list) do
+        if INITS[pair.exchange] then
+            for _, datagram in ipairs(pair.request or {}) do
+                requests, requested_at = requests + 1, math.max(requested_at, datagram[TIME])
+            end
+            for _, datagram in ipairs(pair.response or {}) do
+                responses = responses + 1
+                if not latest or datagram[TIME] >= latest[TIME] then
+                    latest = datagram
+                end
+            end
+        end
+    end
+    return latest and latest[DIGEST] == parsed.digest and requests > responses
+        and parsed.time - requested_at <= MAX_LIFETIME
+end
+
+-- The candidate of the latest request from this endpoint, if it has no response, and `candidate`, whose SPIs the
+-- response has, is another one that the response does not repeat.
+local function find_later_request(group, candidate, parsed, endpoint)
+    local latest = group.by_endpoint[endpoint]
+    if latest and latest ~= candidate and latest.requested and not latest.answered
+        and latest.protocol == parsed.head.major and not repeats_response(candidate, parsed) then
+        return latest
+    end
+    return nil
+end
+
 local function associate_response(self, group, parsed, endpoint, address)
     local head = parsed.head
     local candidate
@@ -282,6 +338,11 @@ local function associate_response(self, group, parsed, endpoint, address)
         candidate = self.candidates[head.key]
     end
     candidate = candidate and find_latest_replay(candidate)
+    local later = candidate and find_later_request(group, candidate, parsed, endpoint)
+    if later then
+        self.candidates[head.key] = nil
+    end
+    candidate = later or candidate
         or group.by_endpoint[endpoint] or find_by_address(group, address) or find_only_candidate(group, head)
     if not candidate then
         candidate = add_candidate(group, parsed, endpoint, address)
@@ -335,8 +396,55 @@ local function find_refused(group, parsed, endpoint)
     return parsed.clear and parsed.data and message.refuses_version(parsed.data) and candidate or nil
 end
 
+local NONE = {}
+
+-- Release what a group holds; `is_other`: the first request, because of which it holds messages, begins another IKE SA
+-- than that within which the capture begins.
+local function release_group(group, is_other)
+    local held = group.held
+    group.held = nil
+    held[1].parsed.was_held, held[1].parsed.is_other = held.candidate, is_other
+    return held
+end
+
+--- The messages whose IKE SA is decided now that a message arrives, to be associated before it: the list that
+-- `associate` returned, into which the caller put tables with the message as `parsed`.
+function Association:release(parsed)
+    local head = parsed.head
+    if not parsed.init or not head.response or head.spi_r == NO_SPI or head.major ~= 2 then
+        return NONE
+    end
+    local group = self.groups[head.spi_i]
+    if not group or not group.held then
+        return NONE
+    end
+    return release_group(group, self.candidates[head.key] ~= group.held.candidate)
+end
+
+--- All messages that wait for a response, at the end of the capture: they count for the IKE SA within which it began.
+function Association:release_all()
+    local released = {}
+    for _, group in ipairs(self.held_groups) do
+        for _, held in ipairs(group.held and release_group(group, false) or NONE) do
+            released[#released + 1] = held
+        end
+    end
+    self.held_groups = {}
+    return released
+end
+
+-- Hold the messages of IKE_SA_INIT of a group until a response tells which IKE SA they begin.
+local function hold(self, group, candidate)
+    group.held = { candidate = candidate }
+    self.held_groups[#self.held_groups + 1] = group
+    return group.held
+end
+
 --- The IKE SA of a message, given as
 -- {head, init, data, digest, time, source, source_port, destination, destination_port}.
+-- nil and a list: the response decides. If the capture begins within an IKE SA, an IKE_SA_INIT request with the same
+-- SPIi begins another one if the responder chooses another SPI; with the same one, the clock was set back. The caller
+-- puts the message into the list, and associates it again when `release` or `release_all` returns it.
 function Association:associate(parsed)
     local head, init = parsed.head, parsed.init
     if not init then
@@ -365,7 +473,9 @@ function Association:associate(parsed)
     local endpoint = self:resolve_alias(format_endpoint(address, parsed[side .. "_port"]))
     address = endpoint:match("^[^|]*")
     local candidate
-    if not init then
+    if init and group.held then
+        return nil, group.held
+    elseif not init then
         -- the response with this SPI is not in the capture
         local only = head.spi_r == NO_SPI and head.major == 2 and group.count == 1 and group.only
         local refused = find_refused(group, parsed, endpoint)
@@ -378,7 +488,11 @@ function Association:associate(parsed)
             or add_candidate(group, parsed, endpoint, address)
         candidate.closed = head.major == 2
     elseif is_request then
-        candidate = associate_request(self, group, parsed, endpoint, address)
+        local earlier
+        candidate, earlier = associate_request(self, group, parsed, endpoint, address)
+        if not candidate then
+            return nil, hold(self, group, earlier)
+        end
     else
         candidate = associate_response(self, group, parsed, endpoint, address)
     end

@@ -86,21 +86,27 @@ local function note_port(self, slot, source_port, destination_port)
     end
 end
 
-local function add_datagram(self, datagram, parsed)
+-- A copy of the values of a message, which are valid until the next message.
+local function copy_parsed(parsed)
+    local copy, head = {}, setmetatable({}, getmetatable(parsed.head))
+    for name, value in pairs(parsed) do
+        copy[name] = value
+    end
+    for name, value in pairs(parsed.head) do
+        head[name] = value
+    end
+    copy.head = head
+    return copy
+end
+
+-- Add a datagram to its IKE SA, or to those that wait for the response that decides which it is.
+local function add_new(self, datagram, parsed)
     local number = datagram[NUMBER]
-    local original = self.duplicates:original(datagram, parsed)
-    if original then
-        self.association:add_translation(parsed, original.endpoints)
-        add_to_frame(self, number, { number = number, time = datagram[TIME], duplicate_of = original })
+    local sa, waiting = self.association:associate(parsed)
+    if not sa then
+        waiting[#waiting + 1] = { datagram = datagram, parsed = copy_parsed(parsed) }
         return
     end
-    if parsed.init then
-        datagram.endpoints = {
-            source = parsed.source, source_port = parsed.source_port,
-            destination = parsed.destination, destination_port = parsed.destination_port,
-        }
-    end
-    local sa = self.association:associate(parsed)
     self.conversation:add(sa, datagram, parsed)
     note_port(self, datagram[SLOT], parsed.source_port, parsed.destination_port)
     add_to_frame(self, number, datagram)
@@ -118,6 +124,26 @@ local function add_datagram(self, datagram, parsed)
         sa.undecoded[#sa.undecoded + 1] = datagram
         sa.readable_after_init = sa.readable_after_init or not parsed.init
     end
+end
+
+local function add_datagram(self, datagram, parsed)
+    local number = datagram[NUMBER]
+    local original = self.duplicates:original(datagram, parsed)
+    if original then
+        self.association:add_translation(parsed, original.endpoints)
+        add_to_frame(self, number, { number = number, time = datagram[TIME], duplicate_of = original })
+        return
+    end
+    if parsed.init then
+        datagram.endpoints = {
+            source = parsed.source, source_port = parsed.source_port,
+            destination = parsed.destination, destination_port = parsed.destination_port,
+        }
+    end
+    for _, held in ipairs(self.association:release(parsed)) do
+        add_new(self, held.datagram, held.parsed)
+    end
+    add_new(self, datagram, parsed)
 end
 
 -- The digest of the complete message that an incomplete datagram repeats: a message with the same header, whose clear
@@ -181,6 +207,10 @@ local function parse_record(self, record, datagram, incomplete)
     end
     datagram[DIGEST] = parsed.digest
     add_datagram(self, datagram, parsed)
+    local surplus = (record.size or record.length) - head.length
+    if surplus > 0 and datagram[SLOT] then
+        datagram.surplus, datagram[PLAIN], datagram[SLOT].pair.sa.has_wrong_headers = surplus, false, true
+    end
 end
 
 -- A datagram of the IP fragments of a group.
@@ -288,6 +318,9 @@ function Capture:finish()
         if datagram[SLOT] then
             Conversation.recount_bytes(datagram[SLOT].pair.sa)
         end
+    end
+    for _, held in ipairs(self.association:release_all()) do
+        add_new(self, held.datagram, held.parsed)
     end
     self.finished, self.unremarkable = true, {}
 end

@@ -362,6 +362,25 @@ local function decode_predecessors(capture, sa)
     end
 end
 
+-- Whether there may be keys for an encrypted payload after the clear ones of a message.
+local function may_decrypt_after_clear(capture, sa, datagram)
+    local data, keyring = datagram.data, capture.keyring
+    return sa.version == 2 and keyring.size > 0 and message.lacks_encrypted_payload(data) == false
+        and keyring:may_decrypt(data:sub(1, 8), data:sub(9, 16))
+end
+
+local function decode(capture, sa, datagram)
+    if sa.version ~= 2 and not datagram.clear then
+        decrypt_phase1(capture, sa, datagram)
+    elseif not datagram.clear or may_decrypt_after_clear(capture, sa, datagram) then
+        decrypt(capture, sa, datagram)
+    end
+    if datagram.clear and not datagram.key then
+        datagram.content = new_content(datagram.data, false)
+        add_content(capture, sa, datagram, datagram.content)
+    end
+end
+
 --- Decode the new messages of an IKE SA. `capture`: {keyring, conversation, replaced, negotiated}.
 function contents.update(capture, sa)
     local undecoded = sa.undecoded
@@ -382,14 +401,7 @@ function contents.update(capture, sa)
             datagram.no_key, datagram.wrong_key = earlier.no_key, earlier.wrong_key
         else
             message_table.set(slot.decoded, datagram.digest, datagram)
-            if datagram.clear then
-                datagram.content = new_content(datagram.data, false)
-                add_content(capture, sa, datagram, datagram.content)
-            elseif sa.version == 2 then
-                decrypt(capture, sa, datagram)
-            else
-                decrypt_phase1(capture, sa, datagram)
-            end
+            decode(capture, sa, datagram)
         end
         if not datagram.clear then
             datagram.data = nil -- the ciphertext is no longer needed

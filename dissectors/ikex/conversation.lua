@@ -281,7 +281,7 @@ function Conversation:add(sa, datagram, parsed)
         expected = sender
     end
     if head.major == 2 and head.from_initiator ~= expected then
-        datagram.wrong_flag, datagram[PLAIN], sa.has_wrong_flags = true, false, true
+        datagram.wrong_flag, datagram[PLAIN], sa.has_wrong_headers = true, false, true
     end
     if parsed.init then
         if head.major == 2 and not response then

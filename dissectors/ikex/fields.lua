@@ -93,6 +93,7 @@ function fields.experts()
         no_request = expert("no_request", "Response without request", group.SEQUENCE, severity.WARN),
         no_response = expert("no_response", "Request without response", group.SEQUENCE, severity.NOTE),
         initiator_flag = expert("initiator_flag", "Wrong Initiator flag", group.PROTOCOL, severity.WARN),
+        surplus = expert("surplus", "Bytes after the message", group.PROTOCOL, severity.WARN),
         intermediate = expert("intermediate", "IKE_INTERMEDIATE not negotiated", group.PROTOCOL, severity.WARN),
         downgrade = expert("downgrade", "Additional key exchange not chosen", group.SECURITY, severity.WARN),
         ip_fragments = expert("ip_fragments", "IKE_SA_INIT in IP fragments", group.PROTOCOL, severity.NOTE),

@@ -192,7 +192,7 @@ function findings.is_unremarkable(capture, datagram)
         return false
     end
     local sa = slot.pair.sa
-    if sa.version ~= 2 or sa.has_wrong_flags then
+    if sa.version ~= 2 or sa.has_wrong_headers then
         return false
     elseif not capture.finished and not datagram[PLAIN] then
         return is_unremarkable_init(sa, slot, datagram)
@@ -249,6 +249,11 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local is_init = INITS[pair.exchange]
     if not plain and datagram.wrong_flag and (is_init or not datagram.clear) then
         add(list, "initiator_flag", is_init and WRONG_INIT_FLAGS or WRONG_FLAG[slot.from_initiator or false])
+    end
+    if not plain and datagram.surplus then
+        add(list, "surplus", string.format(
+            "%d bytes follow the message, which ends by its length field (RFC 7296, 3.1)", datagram.surplus
+        ))
     end
     local informational_v1 = sa.version == 1 and pair.exchange == 5
     if exchange and not informational_v1 then

@@ -228,15 +228,26 @@ local function note_segment(self, key, next_sequence, size)
     return false
 end
 
+-- Whether a segment has only the prefix of a stream, or a part of it, which only the first ones of a direction have.
+local function is_prefix(self, key, payload)
+    if payload == PREFIX then
+        return true
+    end
+    return not self.next_sequence[key] and #payload < #PREFIX and PREFIX:find(payload, 1, true) ~= nil
+end
+
 -- Process a TCP segment; the messages that end in it have been processed before.
 local function process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     local payload, next_sequence, source, destination = packet.segment(raw, source_port, destination_port)
-    if not payload or payload == PREFIX then
+    if not payload then
         return
     end
     local key = format_direction({
         source = source, destination = destination, source_port = source_port, destination_port = destination_port,
     })
+    if is_prefix(self, key, payload) then
+        return
+    end
     local is_new = note_segment(self, key, next_sequence, #payload)
     if not is_new or self.latest_tcp_number == number then
         return

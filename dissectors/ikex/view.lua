@@ -264,10 +264,10 @@ end
 -- How an encrypted message was decrypted, or why it could not be.
 function View:decryption(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
-    if datagram.clear then
+    local key = datagram.key
+    if datagram.clear and not key and not datagram.no_key then
         return
     end
-    local key = datagram.key
     if not key and not self.needed.decryption then
         return
     elseif key then

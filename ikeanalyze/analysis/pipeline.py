@@ -56,6 +56,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
 )
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
+from ikeanalyze.analysis.handshakes.repeated_set_ups import warn_of_repeated_set_ups
 from ikeanalyze.analysis.messages.association import (
     SaAssociation,
     associate_datagrams,
@@ -367,6 +368,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
         from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
 
         warnings += warn_of_wrong_flags(state, wrong_flags, facts)
+    warnings += warn_of_repeated_set_ups(state, facts)
     contents = None
     if _wants_contents(run):
         contents, findings = _summarise_contents(run, state, ids.result().handshake)

@@ -1,11 +1,12 @@
-"""Python, the compiled core and the plugin read IKE fragments with clear payloads (RFC 7383, section 2.5.3)."""
+"""Python, the compiled core and the plugin read what follows clear payloads (RFC 7296, 3.14; RFC 7383, 2.5.3)."""
 
 from dataclasses import replace
 
 import pytest
 
 import ikeanalyze
-from tests.craft import Handshake, Trace
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.craft import Handshake, Trace, ike
 from tests.dissectors.run_plugin import fields
 
 SKF = 53
@@ -90,3 +91,50 @@ def test_the_plugin_has_the_fragments(change, expected, messages, tshark):
     shown = fields(tshark, make_capture(change), "ikex.transmission", "ikex.fragment", "ikex.fragments")
     numbers = [tuple(int(number) if number else None for number in row[1:]) for row in shown]
     assert numbers == expected
+
+
+def encrypt_after_clear_payloads(fragments):
+    """IKE_AUTH whose request has two notifies before the encrypted payload, and the keys."""
+    sa = Sa(proposals=(ike.CLASSIC,))
+    clear = [ike.notify(ike.COOKIE, b"clear")] * 2
+    trace = Trace()
+    trace.play(
+        [
+            *sa.init(),
+            sa.put(ike.IKE_AUTH, [IDENTITIES[True], PSK, *CHILD], clear=clear, fragments=fragments),
+            sa.put(ike.IKE_AUTH, [IDENTITIES[False], PSK, *CHILD], from_initiator=False, response=True, message_id=1),
+        ]
+    )
+    return trace.pcap(), table(*sa.key_sets)
+
+
+each_number = pytest.mark.parametrize("fragments", [1, 2])
+
+
+@pytest.mark.usefixtures("implementation")
+@each_number
+def test_reports_decrypt_what_follows_clear_payloads(fragments):
+    capture, keys = encrypt_after_clear_payloads(fragments)
+    analysis = ikeanalyze.read(capture, keys=keys.encode())
+    assert analysis.handshakes["outcome"].to_list() == ["established"]
+    payloads = analysis.messages["payloads"].to_list()[2]
+    assert [text.partition("(")[0] for text in payloads] == ["N", "N", "IDi", "AUTH", "SA", "TSi", "TSr"]
+
+
+@each_number
+def test_the_plugin_decrypts_what_follows_clear_payloads(fragments, tshark):
+    capture, keys = encrypt_after_clear_payloads(fragments)
+    shown = fields(tshark, capture, "frame.number", "ikex.verified", "ikex.payload", only="ikex.verified", keys=keys)
+    last = 2 + fragments
+    whole = [[str(last), "True", "N,N,IDi,AUTH,SA,TSi,TSr"]]
+    assert [row for row in shown if row[2]][:1] == whole
+    assert [row[:2] for row in shown] == [[str(number), "True"] for number in range(3, last + 2)]
+    outcomes = fields(tshark, capture, "ikex.outcome", keys=keys)
+    assert outcomes == [["established"]] * (last + 1)
+
+
+def test_the_plugin_shows_clear_payloads_before_what_no_key_decrypts(tshark):
+    capture, keys = encrypt_after_clear_payloads(1)
+    row = keys.split(",")
+    wrong = ",".join([*row[:2], *("00" * (len(key) // 2) for key in row[2:4]), *row[4:5], *row[2:4], row[-1]])
+    assert fields(tshark, capture, "ikex.payload", only="frame.number == 3", keys=wrong) == [["N,N,SK"]]

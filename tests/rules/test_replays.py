@@ -1,9 +1,9 @@
-"""Python, the compiled core and the Wireshark plugin recognise the replay of recorded traffic (docs/rules.md)."""
+"""Python, the compiled core and the Wireshark plugin tell handshakes with the same SPIs apart (docs/rules.md)."""
 
 import pytest
 
 import ikeanalyze
-from tests.craft import SECOND, Handshake, Trace, ike, redirected
+from tests.craft import MS, SECOND, Handshake, Trace, ike, redirected
 from tests.dissectors.run_plugin import fields
 
 HOUR = 3600 * SECOND
@@ -81,6 +81,141 @@ def replay_what_a_redirect_ended():
     return trace, [1] * 8
 
 
+def play_set_up_again(after, **how):
+    """Another set-up of peers that choose the same SPIs again, and have other nonces and keys."""
+    handshake, trace, _ = play_set_up()
+    again = Handshake(2)
+    again.spi_i, again.spi_r = handshake.spi_i, handshake.spi_r
+    trace.play(again.setup(**how), at=after)
+    return handshake, again, trace
+
+
+def set_up_after_a_replay():
+    """Another set-up has the SPIi of the replayed one, and another responder's SPI."""
+    handshake, trace, packets = play_set_up()
+    trace.repeat(packets, HOUR)
+    other = Handshake(2)
+    other.spi_i = handshake.spi_i
+    trace.play(other.setup(before="COOKIE"), at=2 * HOUR)
+    return trace, [1] * 4 + [2] * 4 + [3] * 6
+
+
+def choose_the_same_spis_again():
+    _, again, trace = play_set_up_again(SECOND)
+    trace.play(again.informational(), at=2 * SECOND)
+    return trace, [1] * 4 + [2] * 6
+
+
+def choose_the_same_spis_again_with_three_requests():
+    *_, trace = play_set_up_again(SECOND, before="both")
+    return trace, [1] * 4 + [2] * 8
+
+
+def choose_the_same_spis_and_nonce_again():
+    """The key exchange data differ, as they do if only SPIs and nonces come from the seeded generator."""
+    handshake, trace, packets = play_set_up()
+    request = bytearray(packets[0].data)
+    request[request.index(bytes([0, ike.ECP_256, 0, 0])) + 4] ^= 1
+    trace.add(SECOND, bytes(request))
+    other = Handshake(2)
+    other.spi_i, other.spi_r = handshake.spi_i, handshake.spi_r
+    response, *rest = other.setup()[1:]
+    trace.play([response, *rest], at=SECOND)
+    return trace, [1] * 4 + [2] * 4
+
+
+def repeat_the_response_before_the_next_answer():
+    """The first request was sent twice, and its second response comes when the other set-up has begun."""
+    handshake, trace, packets = play_set_up()
+    trace.repeat(packets[:1], 10 * MS)
+    again = Handshake(2)
+    again.spi_i, again.spi_r = handshake.spi_i, handshake.spi_r
+    messages = again.setup()
+    trace.message(SECOND, messages[0])
+    trace.repeat(packets[1:2], SECOND)
+    trace.play(messages[1:], at=SECOND + 20 * MS)
+    return trace, [1] * 5 + [2, 1] + [2] * 3
+
+
+def answer_two_requests_with_the_same_bytes():
+    """Only the responder has a seeded generator for more than its SPI."""
+    handshake, trace, packets = play_set_up()
+    again = Handshake(2)
+    again.spi_i, again.spi_r = handshake.spi_i, handshake.spi_r
+    request, _, *rest = again.setup()
+    trace.message(SECOND, request)
+    trace.repeat(packets[1:2], SECOND)
+    trace.play(rest, at=SECOND + 30 * MS)
+    return trace, [1] * 4 + [2] * 4
+
+
+def begin_within_an_earlier_ike_sa(**how):
+    """The IKE SA of the first messages has the SPIi of the next set-up, and another responder's SPI; it goes on."""
+    earlier = Handshake(1, switch=False)
+    earlier.setup()
+    trace, later = Trace(), Handshake(2, switch=False)
+    later.spi_i = earlier.spi_i
+    trace.play(earlier.informational())
+    trace.play(later.setup(**how), at=SECOND)
+    trace.play(earlier.informational(), at=2 * SECOND)
+    return trace
+
+
+def begin_within_an_ike_sa_before_another():
+    return begin_within_an_earlier_ike_sa(), [1, 1, 2, 2, 2, 2, 1, 1]
+
+
+def begin_within_an_ike_sa_before_another_with_three_requests():
+    return begin_within_an_earlier_ike_sa(before="both"), [1, 1, *[2] * 8, 1, 1]
+
+
+def begin_within_an_ike_sa_before_another_on_other_ports():
+    earlier, trace, later = Handshake(1), Trace(), Handshake(2)
+    earlier.setup()
+    later.spi_i = earlier.spi_i
+    trace.play(earlier.informational())
+    trace.play(later.setup(), at=SECOND)
+    return trace, [1, 1, 2, 2, 2, 2]
+
+
+def begin_within_an_ike_sa_before_a_retransmission():
+    """The request of the other IKE SA comes twice before its response."""
+    trace = begin_within_an_earlier_ike_sa()
+    trace.repeat(trace.packets[2:3], 10 * MS)
+    return trace, [1, 1, 2, 2, 2, 2, 2, 1, 1]
+
+
+def begin_within_an_ike_sa_that_changed_its_address():
+    """The clock was set back: the responder's SPI is the same."""
+    handshake, trace = Handshake(1), Trace()
+    messages = handshake.setup()
+    handshake.initiator = "192.0.2.77"
+    trace.play(handshake.informational())
+    trace.play(messages, at=HOUR)
+    return trace, [1] * 6
+
+
+def begin_within_an_ike_sa_before_a_request_and_two_others():
+    """A later message of a third IKE SA follows the request, whose response is missing."""
+    handshake, trace, third, last = Handshake(1), Trace(), Handshake(3), Handshake(2)
+    messages = handshake.setup()
+    third.spi_i = last.spi_i = handshake.spi_i
+    last.spi_r = handshake.spi_r
+    trace.play(handshake.informational())
+    trace.message(SECOND, messages[0])
+    third.setup()
+    trace.play(third.informational()[:1], at=2 * SECOND)
+    trace.play(last.setup(), at=HOUR)
+    return trace, [1, 1, 1, 2, 3, 3, 3, 3]
+
+
+def begin_within_an_ike_sa_before_an_unanswered_request():
+    """Nothing shows whether the request begins another IKE SA."""
+    trace = begin_within_an_earlier_ike_sa()
+    trace.drop(trace.packets[3:])
+    return trace, [1, 1, 1]
+
+
 CASES = (
     replay_all,
     replay_with_three_requests,
@@ -90,6 +225,19 @@ CASES = (
     delay_the_first_request,
     repeat_a_request_without_response,
     begin_within_an_ike_sa,
+    set_up_after_a_replay,
+    begin_within_an_ike_sa_before_another,
+    begin_within_an_ike_sa_before_another_with_three_requests,
+    begin_within_an_ike_sa_before_another_on_other_ports,
+    begin_within_an_ike_sa_before_a_retransmission,
+    begin_within_an_ike_sa_that_changed_its_address,
+    begin_within_an_ike_sa_before_a_request_and_two_others,
+    begin_within_an_ike_sa_before_an_unanswered_request,
+    choose_the_same_spis_again,
+    choose_the_same_spis_again_with_three_requests,
+    choose_the_same_spis_and_nonce_again,
+    repeat_the_response_before_the_next_answer,
+    answer_two_requests_with_the_same_bytes,
 )
 each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 
@@ -107,6 +255,37 @@ def test_reports_have_the_replays(make, tmp_path):
 def test_the_plugin_has_the_replays(make, tshark):
     trace, expected = make()
     assert [int(number) for (number,) in fields(tshark, trace.pcap(), "ikex.handshake")] == expected
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize(
+    ("make", "frame", "start"),
+    [
+        (replay_all, 5, "2 handshakes have the SPIs of earlier ones, in packets 5, 9:"),
+        (choose_the_same_spis_again, 5, "a handshake has the SPIs of an earlier one:"),
+        (delay_the_first_request, 5, "an IKE_SA_INIT request came again more than 1 s after the initiator's next"),
+    ],
+)
+def test_a_warning_names_what_repeats(make, frame, start):
+    analysis = ikeanalyze.read(make()[0].pcap())
+    (warning,) = analysis.warnings
+    assert (warning.frame, warning.message.startswith(start)) == (frame, True)
+
+
+@pytest.mark.usefixtures("implementation")
+def test_no_warning_of_a_retransmission_before_the_next_request():
+    handshake, trace = Handshake(1), Trace()
+    messages = handshake.setup()
+    trace.message(0, messages[0])
+    trace.play(messages, at=4 * SECOND)
+    assert ikeanalyze.read(trace.pcap()).warnings == []
+
+
+@pytest.mark.usefixtures("implementation")
+def test_no_warning_of_a_request_that_the_network_delayed_for_less_than_a_second():
+    _, trace, packets = play_set_up()
+    trace.repeat(packets[:1], 900 * MS)
+    assert ikeanalyze.read(trace.pcap()).warnings == []
 
 
 def test_a_replayed_handshake_has_its_own_messages_and_times():

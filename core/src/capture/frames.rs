@@ -533,8 +533,8 @@ fn classify_udp(frame: &[u8], ip: Ip, tables: &Tables) -> Option<Verdict> {
     }
     let (next, version) = (u8_at(frame, begin + 16)?, u8_at(frame, begin + 17)? >> 4);
     let length = be32(frame, begin + 24)? as usize;
-    if !(version == 1 || version == 2) || length < IKE_HEADER || begin.checked_add(length)? > wire_end {
-        return None;
+    if !(version == 1 || version == 2) || length < IKE_HEADER || begin.checked_add(length)? != wire_end {
+        return None; // malformed, or with a warning
     }
     let (mut fragment, mut fragments) = (0, 0);
     if version == 2 && next == PAYLOAD_SKF {

@@ -90,7 +90,7 @@ def decrypt_messages(
     rows = np.zeros(0, np.int64)
     if any(capture_keys.sets for capture_keys in keys):
         _, size = encrypted.places(datagrams.datagram)
-        rows = np.flatnonzero(((size > 0) | _find_sk_after_clear(state)) & ~datagrams.is_ikev1)
+        rows = np.flatnonzero(((size > 0) | _find_encrypted_after_clear(state)) & ~datagrams.is_ikev1)
         rows = rows[argsort_stable(handshake[rows])]
     # the handshakes of one capture are contiguous
     ends = np.searchsorted(state.capture[handshake[rows]], np.arange(1, len(keys)))
@@ -109,15 +109,15 @@ def _describe_trial_limit() -> str:
     )
 
 
-def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
-    """Datagrams whose SK payload follows clear payloads (RFC 7296, section 3.14)."""
+def _find_encrypted_after_clear(state: AnalysisState) -> BoolArray:
+    """Datagrams whose SK or SKF payload follows clear ones (RFC 7296, section 3.14; RFC 7383, section 2.5.3)."""
     datagrams, clear = state.datagrams, state.clear
     _, size = clear.places(datagrams.datagram)
     result = np.zeros(len(datagrams), np.bool_)
     candidates = (size > 0) & ~datagrams.is_ikev1 & (datagrams.next_payload != 0)
     for row in np.flatnonzero(candidates & ~np.isin(datagrams.exchange_type, INIT_EXCHANGES)).tolist():
         payload = find_encrypted_payload(clear[int(datagrams.datagram[row])])
-        result[row] = payload is not None and payload.fragment is None
+        result[row] = payload is not None and (payload.fragment is None or datagrams.fragment[row] > 0)
     return result
 
 

@@ -8,13 +8,17 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
 - The same SPIs in another tunnel are of another IKE SA, unless the IKE SA moved there.
 - Anything else is decided message by message, in order of time (`SpiDisambiguator`). A request with another body
   belongs to the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
-  nonce. It belongs to another one if it comes from elsewhere (two initiators chose the same SPI) or if the IKE SA had
-  been answered (an SPI is used again).
+  nonce, without other key exchange data of the same method. It belongs to another one if it comes from elsewhere (two
+  initiators chose the same SPI) or if the IKE SA had been answered (an SPI is used again).
 - A responder that does not speak the version of the first request refuses it in a version that it speaks, with the SPIs
   of the request (RFC 7296, section 2.5). That message belongs to the request.
 - An initiator that has sent its next request does not repeat IKE_SA_INIT (RFC 7296, section 2.1), and a network
   delivers packets within 2 minutes (RFC 9293, section 3.4.2). The same request later than that is a replay of recorded
   traffic, and begins another IKE SA; the messages from its response on belong to that one.
+- If the capture begins within an IKE SA, a later IKE_SA_INIT request with its SPIi begins another one if the next
+  response has another responder's SPI. With the same SPI, the clock was set back.
+- Peers with a seeded random generator choose both SPIs again for another set-up. A request with another body begins it
+  as above. A response with the SPIs of an earlier IKE SA is its response, unless it repeats that of the earlier one.
 
 A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again at another gateway, with
 N(REDIRECTED_FROM) in the new request and, in most stacks, with a new SPI (RFC 5685, section 3). Both attempts are one
@@ -42,7 +46,7 @@ from ikeanalyze.analysis.grouping import (
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -285,6 +289,10 @@ class _IkeSaCandidate(Struct):
     answered: bool = False  # an IKE_SA_INIT response accepted the request
     closed: bool = False  # no encrypted messages with a new responder SPI can follow
     moved_on_ns: int | None = None  # time of the initiator's first request after IKE_SA_INIT
+    requests: int = 0  # IKE_SA_INIT requests
+    requested_ns: int = 0  # time of the last one
+    responses: int = 0  # IKE_SA_INIT responses
+    last_response: int | None = None  # digest of the last one
     replayed_by: "_IkeSaCandidate | None" = None
 
 
@@ -304,7 +312,7 @@ class SpiDisambiguator:
         self._by_address: dict[int, _IkeSaCandidate] = {}
         #: By address: those without a responder SPI so far, in order of time.
         self._waiting: dict[int, deque[_IkeSaCandidate]] = {}
-        self._by_nonce: dict[bytes, _IkeSaCandidate] = {}
+        self._by_nonce: dict[bytes, tuple[_IkeSaCandidate, int]] = {}  # with the datagram of the request
 
     def assign(self, rows: Int64Array) -> Int64Array:
         """The IKE SA of each datagram, numbered from 0. (rows,)"""
@@ -313,21 +321,22 @@ class SpiDisambiguator:
         request = np.where(chosen.is_ikev1, init, ~chosen.is_response)
         endpoint = _endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
         result: list[int] = []
+        following = _find_following_spis(chosen, init & ~request)
         next_request = ~init & chosen.from_initiator & ~chosen.is_response & ~chosen.is_ikev1
         columns = (
             *(init, request, next_request, endpoint, chosen.spi_r),
-            *(chosen.protocol, chosen.digest, chosen.datagram, chosen.first_ns),
+            *(chosen.protocol, chosen.digest, chosen.datagram, chosen.first_ns, following),
         )
-        for is_first, asks, moves_on, end, spi_r, protocol, digest, datagram, time_ns in zip(
+        for is_first, asks, moves_on, end, spi_r, protocol, digest, datagram, time_ns, next_spi in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             here = self._translated.get(end, end)
             if is_first:
                 view = parse_init(self._clear.get(datagram, b""))
                 if asks:
-                    candidate = self._assign_request(view, here, protocol, digest, spi_r, time_ns)
+                    candidate = self._assign_request(view, here, protocol, digest, datagram, spi_r, time_ns, next_spi)
                 else:
-                    candidate = self._assign_response(view, here, protocol, spi_r)
+                    candidate = self._assign_response(view, here, protocol, digest, spi_r, time_ns)
             else:
                 refused = None if spi_r else self._find_refused(here, protocol, self._clear.get(datagram, b""))
                 candidate = refused or self._assign_later_message(here, protocol, spi_r)
@@ -348,19 +357,29 @@ class SpiDisambiguator:
         return candidate
 
     def _assign_request(
-        self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int, time_ns: int
+        self,
+        view: InitMessage,
+        endpoint: Endpoint,
+        protocol: int,
+        digest: int,
+        datagram: int,
+        spi_r: int,
+        time_ns: int,
+        next_spi: int,
     ) -> _IkeSaCandidate:
         candidate = self._by_digest.get(digest)
-        if candidate is None and view.nonce is not None:
-            candidate = self._by_nonce.get(view.nonce)
+        if candidate is None and view.nonce in self._by_nonce:
+            same_nonce, earlier = self._by_nonce[view.nonce]
+            if not _has_other_key(self._clear.get(earlier, b""), self._clear.get(datagram, b"")):
+                candidate = same_nonce
         if candidate is not None:
             candidate = _find_latest_replay(candidate)
             if candidate.moved_on_ns is not None and time_ns - candidate.moved_on_ns > MAX_LIFETIME_NS:
                 candidate.replayed_by = self._add_candidate(endpoint, protocol)
                 candidate = candidate.replayed_by
         if candidate is None:
-            candidate = self._by_endpoint.get(endpoint)
-            if candidate is not None and not self._continues(candidate, view, protocol):
+            candidate = self._find_earlier(view, endpoint, protocol)
+            if candidate is not None and _begins_within(candidate) and next_spi and next_spi not in candidate.spis:
                 candidate = None
         if candidate is None:
             candidate = self._add_candidate(endpoint, protocol)
@@ -368,11 +387,21 @@ class SpiDisambiguator:
         self._by_endpoint[endpoint] = candidate
         if view.nonce is not None:
             candidate.nonces.add(view.nonce)
-            self._by_nonce[view.nonce] = candidate
+            self._by_nonce[view.nonce] = candidate, datagram
         if spi_r:
             self._add_spi(candidate, protocol, spi_r)
         candidate.asked_again = False
+        candidate.requests += 1
+        candidate.requested_ns = time_ns
         return candidate
+
+    def _find_earlier(self, view: InitMessage, endpoint: Endpoint, protocol: int) -> _IkeSaCandidate | None:
+        """The IKE SA that a request with a new body and a new nonce may belong to."""
+        only = self._candidates[0] if len(self._candidates) == 1 else None
+        if only is not None and _begins_within(only):
+            return only
+        candidate = self._by_endpoint.get(endpoint)
+        return candidate if candidate is not None and self._continues(candidate, view, protocol) else None
 
     def _continues(self, candidate: _IkeSaCandidate, view: InitMessage, protocol: int) -> bool:
         """Whether a request with a new body and a new nonce may belong to the candidate."""
@@ -383,10 +412,16 @@ class SpiDisambiguator:
         has_cookie = any(notify_type == NotifyType.COOKIE for notify_type, _ in view.notifies)
         return has_cookie and not candidate.answered
 
-    def _assign_response(self, view: InitMessage, endpoint: Endpoint, protocol: int, spi_r: int) -> _IkeSaCandidate:
+    def _assign_response(
+        self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int, time_ns: int
+    ) -> _IkeSaCandidate:
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
         if candidate is not None and candidate.replayed_by is not None:
             candidate = self._by_spi[protocol, spi_r] = _find_latest_replay(candidate)
+        if candidate is not None and not _repeats_response(candidate, digest, time_ns):
+            latest = self._by_endpoint.get(endpoint, candidate)
+            if latest.requests and not latest.answered and latest.protocol == protocol:
+                candidate = self._by_spi[protocol, spi_r] = latest
         if candidate is None:
             candidate = self._by_endpoint.get(endpoint) or self._by_address.get(endpoint >> 16)
         if candidate is None:
@@ -395,6 +430,8 @@ class SpiDisambiguator:
             self._add_spi(candidate, protocol, spi_r)
         candidate.asked_again = any(notify_type in ASKS_AGAIN for notify_type, _ in view.notifies)
         candidate.answered |= not candidate.asked_again
+        candidate.responses += 1
+        candidate.last_response = digest
         return candidate
 
     def _assign_later_message(self, endpoint: Endpoint, protocol: int, spi_r: int) -> _IkeSaCandidate:
@@ -438,6 +475,47 @@ def _find_latest_replay(candidate: _IkeSaCandidate) -> _IkeSaCandidate:
     while candidate.replayed_by is not None:
         candidate = candidate.replayed_by
     return candidate
+
+
+def _begins_within(candidate: _IkeSaCandidate) -> bool:
+    """Whether the capture begins within this IKE SA: it has later messages, and not yet an IKE_SA_INIT."""
+    return (
+        candidate.protocol == Protocol.IKEV2
+        and bool(candidate.spis)
+        and not (candidate.requests or candidate.responses)
+    )
+
+
+def _find_following_spis(datagrams: Datagrams, responses: BoolArray) -> UInt64Array:
+    """The responder's SPI of the next IKE_SA_INIT response after each datagram that has one; 0: none. (datagrams,)"""
+    rows = np.flatnonzero(responses & (datagrams.spi_r != 0))
+    spis = np.append(datagrams.spi_r[rows], np.uint64(0))
+    return spis[np.searchsorted(rows, np.arange(len(datagrams)))]
+
+
+def _has_other_key(first: bytes, second: bytes) -> bool:
+    """Whether two IKE_SA_INIT requests have key exchange data of one method that differ.
+
+    A request with a cookie repeats the other payloads (RFC 7296, section 2.6), and one after INVALID_KE_PAYLOAD has
+    another method, so these are not two requests of one handshake.
+    """
+    bodies = [_find_key_exchange(data) for data in (first, second)]
+    return b"" not in bodies and bodies[0][:2] == bodies[1][:2] and bodies[0][4:] != bodies[1][4:]
+
+
+def _find_key_exchange(data: bytes) -> bytes:
+    """The body of the KE payload; empty: it has none."""
+    payloads = parse_payloads(data).payloads
+    return next((payload.body for payload in payloads if payload.type == PayloadType.KE), b"")
+
+
+def _repeats_response(candidate: _IkeSaCandidate, digest: int, time_ns: int) -> bool:
+    """Whether a response repeats the last one of this IKE SA, because a request of it has no response yet."""
+    return (
+        candidate.last_response == digest
+        and candidate.requests > candidate.responses
+        and time_ns - candidate.requested_ns <= MAX_LIFETIME_NS
+    )
 
 
 #: An initiator contacts the new gateway at once; after this time it is a new attempt.

@@ -31,6 +31,7 @@ class SharedFact(StrEnum):
     WAITING = "initiators' SPIs of handshakes that may have waited for RADIUS"
     MISSING_FRAGMENTS = "messages that lack fragments"
     WRONG_FLAGS = "messages with flags that contradict IKE_SA_INIT"
+    REPEATED_SET_UPS = "handshakes and IKE_SA_INIT requests that repeat earlier ones"
     CREATED_SAS = "CREATE_CHILD_SA responses, by hosts"
     PATH_INTERVALS = "intervals that contain the path, by hosts and side"
     UNUSED_RTT = "handshakes for which the given round-trip time is not used"

@@ -93,9 +93,10 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
         order = np.argsort(datagram, kind="stable")
         start = np.flatnonzero(find_group_starts(datagram[order]))
         first_ns = np.minimum.reduceat(time[order], start)
-        # fragments that a link duplicated do not extend the datagram
-        doubled = columns["resent"] & columns["ip_fragment"]
-        last_ns = np.maximum.reduceat(np.where(doubled, _LONG_AGO, time)[order], start)
+        # neither fragments that a link duplicated nor TCP segments that were sent again extend the datagram: the first
+        # ones delivered its bytes, as far as the capture shows
+        last_ns = np.maximum.reduceat(np.where(columns["resent"], _LONG_AGO, time)[order], start)
+        last_ns = np.maximum(last_ns, first_ns)
         frames = np.diff(np.append(start, count))
         resent = np.add.reduceat(np.where(columns["resent"][order], size[order], 0), start)
         size = np.add.reduceat(size[order], start)

@@ -301,6 +301,7 @@ class _DatagramClassifier:
             self.category[payloads.packet] = np.where(good, PacketCategory.IKE, _reject(truncated))
             self._add_malformed(payloads.packet, ~good, reason)
             payloads, length, raw = payloads.select(good), length[good], raw[good]
+        self._warn_of_surplus(payloads, length)
         header, fragmented = _convert_ike_headers(raw, self._buffer, payloads.at, payloads.end)
         if fragmented.any():
             valid = self._check_fragments(payloads, length, header, fragmented)
@@ -308,6 +309,18 @@ class _DatagramClassifier:
                 payloads, length = payloads.select(valid), length[valid]
                 header = {name: column[valid] for name, column in header.items()}
         self._add(payloads, length, header, find_cleartext_messages(header))
+
+    def _warn_of_surplus(self, payloads: _DatagramPayloads, length: Int64Array) -> None:
+        """Name messages that end before their datagram: some receivers discard them, others ignore the rest."""
+        size = payloads.wire_end - payloads.at
+        self._add_malformed(
+            payloads.packet,
+            length < size,
+            lambda index: (
+                f"IKE length field is {length[index]}, but the datagram has {size[index]} bytes: those after the message "
+                "are ignored"
+            ),
+        )
 
     def _check_fragments(
         self,

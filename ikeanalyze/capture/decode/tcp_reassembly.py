@@ -55,7 +55,7 @@ class StreamMessage(Struct, eq=False):
     kind: StreamMessageKind
     data: bytes = b""  # captured bytes of an IKE message, without length and marker
     complete: bool = True  # all bytes are in the capture
-    error: str | None = None  # why the message is malformed
+    error: str | None = None  # why the message is malformed, or of IKE: what is wrong with its length
     datagram: int | None = None  # set by the FrameCollector
 
 
@@ -378,7 +378,9 @@ class _StreamDirection:
             error = f"IKE length field is {length}, but the message in the TCP stream has {size - 6} bytes"
         if error is not None:
             return StreamMessage(StreamMessageKind.MALFORMED, error=error)
-        return StreamMessage(StreamMessageKind.IKE, data[:length], complete)
+        if length < size - 6:
+            error = f"IKE length field is {length}, but the message in the TCP stream has {size - 6} bytes: those after it are ignored"
+        return StreamMessage(StreamMessageKind.IKE, data[:length], complete, error)
 
     def _consume(self, size: int, message: StreamMessage | None) -> None:
         """Remove bytes from the start of the buffer, and assign them to a message if one is given."""

@@ -1,0 +1,127 @@
+"""A set-up in TCP ends with the segments that first had its bytes, in Python, the core and the plugin (RFC 9329)."""
+
+import pytest
+
+import ikeanalyze
+from tests.craft import MS, Handshake, Trace, transport
+from tests.dissectors.run_plugin import run_plugin
+
+HOSTS = "192.0.2.1", "192.0.2.2"
+PORTS = 40000, 4500
+OVERHEAD = 14 + 20 + 20  # Ethernet, IPv4, TCP
+MESSAGES = [transport.tcp_framed(message.ike[0]) for message in Handshake(1).setup()]
+PREFIX = transport.TCP_PREFIX
+
+
+class Connection:
+    """A TCP connection in the making, whose first segment with data comes at 0."""
+
+    def __init__(self):
+        self.trace = Trace()
+        self.sequence = {False: 1, True: 1}  # of the responder's segments: True
+        self.trace.ip(-2 * MS, transport.tcp_packet(b"", *PORTS, 0, flags=transport.SYN))
+        both = transport.SYN | transport.ACK
+        self.trace.ip(-MS, transport.tcp_packet(b"", *PORTS[::-1], 0, 1, both, *HOSTS[::-1]))
+
+    def send(self, time, data, *, back=False):
+        self.repeat(time, data, self.sequence[back], back=back)
+        self.sequence[back] += len(data)
+
+    def repeat(self, time, data, sequence, *, back=True):
+        hosts, ports = (HOSTS[::-1], PORTS[::-1]) if back else (HOSTS, PORTS)
+        self.trace.ip(time * MS, transport.tcp_packet(data, *ports, sequence, 1, transport.ACK, *hosts))
+
+
+def begin(*first):
+    """The initiator's first message in these parts, a millisecond apart, and the other three messages but the last."""
+    connection = Connection()
+    for time, part in enumerate(first):
+        connection.send(time, part)
+    connection.send(20, MESSAGES[1], back=True)
+    connection.send(25, MESSAGES[2])
+    return connection
+
+
+def without_retransmission():
+    connection = begin(PREFIX + MESSAGES[0])
+    connection.send(45, MESSAGES[3], back=True)
+    return connection, 45.0
+
+
+def last_response_again():
+    connection, expected = without_retransmission()
+    connection.repeat(300, MESSAGES[3], connection.sequence[True] - len(MESSAGES[3]))
+    return connection, expected
+
+
+def first_response_again():
+    connection, expected = without_retransmission()
+    connection.repeat(290, MESSAGES[1], 1)
+    return connection, expected
+
+
+def first_part_of_the_last_response_again():
+    connection = begin(PREFIX + MESSAGES[0])
+    sequence = connection.sequence[True]
+    connection.send(45, MESSAGES[3][:60], back=True)
+    connection.send(46, MESSAGES[3][60:], back=True)
+    connection.repeat(300, MESSAGES[3][:60], sequence)
+    return connection, 46.0
+
+
+def prefix_in_two_segments():
+    """The second one begins the first message."""
+    connection = begin(PREFIX[:3], PREFIX[3:] + MESSAGES[0])
+    connection.send(45, MESSAGES[3], back=True)
+    return connection, 44.0
+
+
+def prefix_in_segments_of_its_own():
+    connection = begin(PREFIX[:1], PREFIX[1:4], PREFIX[4:], MESSAGES[0])
+    connection.send(45, MESSAGES[3], back=True)
+    return connection, 42.0
+
+
+CASES = (
+    without_retransmission,
+    last_response_again,
+    first_response_again,
+    first_part_of_the_last_response_again,
+    prefix_in_two_segments,
+    prefix_in_segments_of_its_own,
+)
+each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
+
+
+@pytest.mark.usefixtures("implementation")
+@each_case
+def test_reports_have_the_set_up_time(make):
+    connection, expected = make()
+    (row,) = ikeanalyze.read(connection.trace.pcap()).handshakes.iter_rows(named=True)
+    assert (row["outcome"], row["setup_ns"] / 1e6) == ("completed", expected)
+
+
+@pytest.mark.turns
+@each_case
+def test_the_plugin_has_the_set_up_time(make, tshark):
+    connection, expected = make()
+    (row,) = list_handshakes(tshark, connection)
+    assert (row[13], float(row[12])) == ("completed", expected)
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("make", CASES[-2:], ids=lambda make: make.__name__)
+def test_segments_of_the_prefix_alone_are_of_no_message(make, tshark):
+    """A segment that begins a message counts whole, with the rest of the prefix."""
+    connection, _ = make()
+    rest = len(PREFIX[3:]) if make is prefix_in_two_segments else 0
+    size = len(MESSAGES[0]) + rest + len(MESSAGES[2]) + 2 * OVERHEAD
+    (row,) = ikeanalyze.read(connection.trace.pcap()).handshakes.iter_rows(named=True)
+    assert (row["initiator_frames"], row["initiator_bytes"]) == (2, size)
+    (shown,) = list_handshakes(tshark, connection)
+    assert shown[6:8] == ["2", str(size)]
+
+
+def list_handshakes(tshark, connection):
+    lines = run_plugin(tshark, connection.trace.pcap(), "-q", "-z", "ikex,handshakes").lines
+    return [line.split() for line in lines if line.split()[:1] == ["1"]]
