@@ -192,7 +192,8 @@ def list_values(value: Any, kind: ColumnType | None = None) -> list[Any]:
     `kind`: its type, needed for names, which are numbers in the column.
     """
     match value:
-        case tuple((values, known)):  # not an array of two rows, which a sequence pattern matches since numpy 2.5
+        case tuple():  # since numpy 2.5, the pattern `(values, known)` would also match an array of two rows
+            values, known = value
             listed = zip(list_values(values, kind), known.tolist(), strict=True)
             return [one if is_known else None for one, is_known in listed]
         case TextColumn():
