@@ -103,6 +103,18 @@ def test_doctor_names_each_case_that_cannot_be_run(tmp_path):
     ]
 
 
+def test_doctor_names_a_scenario_whose_cases_can_all_be_run(tmp_path):
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text('initiator.stack = "strongswan"\nlink.rtt_ms = [0, 10, 20]\n')
+    bad.write_text("ike.version = 3\n")
+    done = run("doctor", str(good), str(bad))
+    assert done.returncode == 1
+    assert f"{bad}: ike.version = 3 is not allowed" in done.stderr
+    named = [line.split() for line in done.stdout.splitlines() if line.split()[1] == "scenario"]
+    # a machine without the daemons has a line of the other kind
+    assert named == ([] if f"{good}: " in done.stderr else [["ok", "scenario", f"{good}:", "3", "cases"]])
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_full_standard_output_is_one_line():
     with open("/dev/full", "w") as full:

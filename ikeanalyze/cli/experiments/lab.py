@@ -22,6 +22,7 @@ from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matri
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import check_case, exclusive_output_dir
 from ikeanalyze.lab.scenario import LabScenarioError, ScenarioCase, load_cases, parse_override
+from ikeanalyze.render.core.values import format_count
 
 #: Requirements of this machine if the daemons run on others.
 _NEEDED_FOR_SSH: Final = ("editcap", "vici")
@@ -143,9 +144,13 @@ def doctor(
         print_result(f"{_mark(row):8}{row.name:{width}}  {row.found}{remedy}")
     failed = not scenarios and any(row.needed and not row.there for row in rows)
     for scenario in scenarios:
-        for problem in _list_problems(scenario):
+        problems = list(_list_problems(scenario))
+        for problem in problems:
             log_stderr(problem)
             failed = True
+        if not problems:
+            cases = format_count(len(load_cases(Path(scenario))), "case")
+            print_result(f"{'ok':8}{'scenario':{width}}  {scenario}: {cases}")
     if failed:
         raise typer.Exit(FAILED)
 
