@@ -18,7 +18,7 @@ from ikeanalyze.lab.campaign.runner import run_campaign
 from ikeanalyze.lab.daemons.registry import check_stacks
 from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
-from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
+from ikeanalyze.lab.matrix import InteropResult, format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import check_case, exclusive_output_dir
 from ikeanalyze.lab.scenario import LabScenarioError, ScenarioCase, load_cases, parse_override
@@ -177,14 +177,23 @@ def matrix(
 
     Needs root. Prints a Markdown table of what each pair did: which sides established the IKE SA, whether the initiator
     has a Child SA, the key exchange, and the reason of a failure. Each side proposes ML-KEM-768 if it supports it, and
-    ECP-256 alone. DIR gets the recording of each pair, as with `lab run`.
+    ECP-256 alone. DIR gets the recording of each pair, as with `lab run`. Ctrl-C prints the rows of the pairs that were
+    run.
     """
     _end_like_ctrl_c()
     _check_machine()
+    results: list[InteropResult] = []
+
+    def add(result: InteropResult) -> None:
+        results.append(result)
+        messages.remark(", ".join(filter(None, result.cells)))
+
     with fail_command(LabError), exclusive_output_dir(Path(output)):
-        names = list_installed_names()
-        results = run_matrix(names, Path(output), lambda result: messages.remark(", ".join(filter(None, result.cells))))
-        print_result(format_matrix(results).rstrip("\n"))
+        try:
+            run_matrix(list_installed_names(), Path(output), add)
+        finally:  # Ctrl-C as well: the pairs that were run
+            if results:
+                print_result(format_matrix(results).rstrip("\n"))
 
 
 def _mark(row: RequirementFinding) -> str:
