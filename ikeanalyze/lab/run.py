@@ -129,6 +129,9 @@ def run_case(
                     cost = _save_checkpoint(running, writer, rounds, described)
                     next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
         except LabError as error:
+            if not running.recording.alive and writer.has_checkpoint:
+                kept = f"results until the latest checkpoint: {part.files.manifest}; --resume continues from there"
+                raise LabError(f"{error}; {kept}") from error
             if not rounds or not running.recording.alive:
                 raise
             failure = error

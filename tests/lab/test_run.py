@@ -327,6 +327,25 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
     assert (handshake["established"], handshake["why"]) == (False, "EAP_FAILURE")
 
 
+def test_a_recording_that_ends_early_leaves_the_latest_checkpoint(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr("ikeanalyze.lab.run._CHECKPOINT_SECONDS", 0.0)
+    (case,) = scenario.expand_cases({"iterations": 100, "timeout_s": 1}, "x", "dead")
+    manifest = tmp_path / "dead.manifest.json"
+
+    def end(number, count, handshake):
+        for child in psutil.Process().children() if manifest.exists() else ():
+            if any(word.endswith("dumpcap") for word in child.cmdline()):
+                child.kill()
+
+    said = (
+        f"the recording ended by itself in handshake [0-9]+; results until the latest checkpoint: {manifest}; --resume"
+    )
+    with pytest.raises(LabError, match=said):
+        run_case(case, tmp_path, on_handshake=end)
+    assert json.loads(manifest.read_text())["handshakes"]
+    assert wait_for_leftovers() == []
+
+
 @pytest.mark.parametrize(
     ("process", "message", "kept"),
     [
