@@ -13,7 +13,8 @@ from msgspec import Struct
 
 LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 #: What the lab runs a case for: keys and logs for the analysis, or the costs of the protocol alone.
-MEASURES: Final = ("keys", "costs")
+COSTS: Final = "costs"
+MEASURES: Final = ("keys", COSTS)
 #: Hosts whose daemons have costs.
 HOSTS: Final = ("initiator", "responder", "aaa")
 CaptureHost = Literal["initiator", "responder"]

@@ -41,14 +41,14 @@ class InteropResult:
 
 
 def list_installed_names() -> list[str]:
-    """Return the installed stacks with their versions, as scenarios name them, such as "strongswan-6.1".
+    """Return the installed daemons with their versions, as scenarios name them, such as "strongswan-6.1".
 
     Raises:
         LabError: a plug-in cannot be loaded.
     """
     names = []
     for stack in list_stacks():
-        for installed in stack.find():
+        for installed in stack.find() if stack.is_daemon else ():
             version = ".".join(map(str, installed.numbers[:2]))
             names.append(f"{stack.name}-{version}" if version else stack.name)
     return list(dict.fromkeys(names))
@@ -81,8 +81,7 @@ def run_matrix(
 ) -> list[InteropResult]:
     """Run a handshake between each pair and return the results. `out`: as for `run_case`.
 
-    Raises:
-        LabError: a requirement is missing.
+    A pair that cannot be run, or of which a daemon does not start, has a result with the reason.
     """
     results = []
     for auth in _AUTHS:
@@ -91,10 +90,10 @@ def run_matrix(
                 case = build_interop_case(initiator, responder, auth)
                 try:
                     check_stacks(case)
+                    manifest = run_case(case, out, iterations=1)
                 except LabError as error:
                     result = InteropResult(initiator, responder, auth, "not run", None, "", str(error))
                 else:
-                    manifest = run_case(case, out, iterations=1)
                     result = summarize_manifest(json.loads(manifest.read_text()))
                 results.append(result)
                 if on_result:

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,7 +35,7 @@ from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
 from ikeanalyze.lab.network.ssh import SshLink, SshNetwork
 from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, DumpcapRecording, LabRecordings
-from ikeanalyze.lab.scenario import AKA, DIRECTIONS, MAX_SEED, ScenarioCase
+from ikeanalyze.lab.scenario import AKA, DIRECTIONS, MAX_SEED, Direction, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
@@ -129,6 +129,9 @@ def run_case(
                     cost = _save_checkpoint(running, writer, rounds, described)
                     next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
         except LabError as error:
+            if not running.recording.alive and writer.has_checkpoint:
+                kept = f"results until the latest checkpoint: {part.files.manifest}; --resume continues from there"
+                raise LabError(f"{error}; {kept}") from error
             if not rounds or not running.recording.alive:
                 raise
             failure = error
@@ -142,7 +145,12 @@ def run_case(
             ended=str(failure) if failure else interrupted,
             machine=described | {"ended": host_info.format_time(), "load_after": host_info.get_load()},
             links={
-                name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
+                name: {
+                    "by": link.kind,
+                    "frames": link.stop(),
+                    "receivers": running.count_received(name),
+                    "seed": running.seeds.get(name),
+                }
                 for name, link in running.emulators.items()
             },
             captures=captures,
@@ -178,7 +186,7 @@ def _save_checkpoint(
             ended=None,
             machine=described,
             links={
-                name: {"by": link.kind, "frames": {}, "seed": running.seeds.get(name)}
+                name: {"by": link.kind, "frames": {}, "receivers": None, "seed": running.seeds.get(name)}
                 for name, link in running.emulators.items()
             },
             captures=running.recording.paths,
@@ -295,6 +303,15 @@ class _RunningCase:
         """Return how many of `count` rounds are certainly in the capture's file and are followed by another one."""
         until = time.time() - CAPTURE_LAG_SECONDS
         return next((n for n in range(min(count, len(self.cuts) - 1), 0, -1) if self.cuts[n].at_s <= until), 0)
+
+    def count_received(self, link: str) -> dict[str, dict[str, int]] | None:
+        """Return the frames that arrived and were lost at the receivers of a link; None: none are lost there."""
+        try:
+            return {
+                losses.direction: asdict(losses.count_frames()) for losses in self.losses if losses.link == link
+            } or None
+        except LabError:  # the recording is worth more
+            return None
 
     def _wait_until_idle(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
@@ -530,7 +547,8 @@ def _start_links(
             seeds[name] = conditions.seed or secrets.randbelow(MAX_SEED) + 1
         if drops and (conditions.loses_frames or any(map(conditions.drops_frames, DIRECTIONS))):
             key = f"{seeds.get(name)} {name}"
-            losses += [ReceiverLosses(*far, conditions, "up", key), ReceiverLosses(*near, conditions, "down", key)]
+            ends: tuple[tuple[tuple[Netns, str], Direction], ...] = ((far, "up"), (near, "down"))
+            losses += [ReceiverLosses(*end, conditions, direction, key, name) for end, direction in ends]
     for each in losses:
         each.start(0)  # for what is sent before the first handshake
     return emulators, seeds, losses

@@ -32,6 +32,8 @@ _KERNEL_BUFFER: Final = 64
 _HEAD: Final = 4
 #: dumpcap's statistics of an interface at its end: packets that it received, and that were dropped.
 _RECEIVED: Final = re.compile(r"Packets received/dropped on interface '.*': (\d+)/(\d+)")
+#: A service manager tells all processes of a service to stop, and dumpcap may be the first to end.
+_SIGNAL_SECONDS: Final = 0.5
 
 
 class LiveInput(io.RawIOBase):
@@ -94,7 +96,7 @@ def open_live_reader(source: LiveInput, name: str) -> CaptureReader:
 
 
 class DumpcapError(Exception):
-    """dumpcap cannot capture: one line for the user."""
+    """dumpcap cannot capture, or no longer: one line for the user."""
 
 
 class Dumpcap:
@@ -113,6 +115,7 @@ class Dumpcap:
         for interface in interfaces:
             command += ["-i", interface, *(["-f", capture_filter] if capture_filter else [])]
         self._messages: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
+        self._told_to_stop = False
         # in a session of its own, so that Ctrl-C reaches this process alone, which then ends dumpcap
         self._process = subprocess.Popen(
             [*command, "-w", "-"],
@@ -130,6 +133,7 @@ class Dumpcap:
 
     def stop(self) -> None:
         """Tell dumpcap to write what it has, and to end."""
+        self._told_to_stop = True
         if self._process.poll() is None:
             self._process.terminate()
 
@@ -137,7 +141,8 @@ class Dumpcap:
         """Wait for the end of dumpcap, and return how many packets the kernel dropped; None: unknown.
 
         Raises:
-            DumpcapError: dumpcap failed.
+            DumpcapError: dumpcap failed, or ended although nobody told it to: its interface was removed, for which its
+                status is 0, or it was killed.
         """
         status = self._process.wait()
         self._messages.seek(0)
@@ -145,6 +150,12 @@ class Dumpcap:
         if status > 0:
             reasons = [line.removeprefix("dumpcap: ") for line in lines if line and not line.startswith("Capturing on")]
             raise DumpcapError(f"dumpcap: {' '.join(reasons) or f'exit status {status}'}")
+        if not self._told_to_stop:
+            time.sleep(_SIGNAL_SECONDS)
+        if not self._told_to_stop:
+            said = [line.removeprefix("dumpcap: ") for line in lines if line.startswith("dumpcap: ")]
+            how = f"was ended by signal {-status}" if status else "ended by itself"
+            raise DumpcapError(f"dumpcap: {' '.join(said)}" if said else f"dumpcap {how}; the capture has stopped")
         counts = [match for line in lines if (match := _RECEIVED.search(line))]
         return sum(int(match[2]) for match in counts) if counts else None
 

@@ -10,6 +10,7 @@ from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.campaign import runner
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake
+from ikeanalyze.lab.matrix import InteropResult
 from ikeanalyze.lab.run import exclusive_output_dir
 
 
@@ -101,6 +102,34 @@ def test_doctor_names_each_case_that_cannot_be_run(tmp_path):
         f"ikeanalyze: {path}: old_responder-stack-libreswan: responder.stack = libreswan needs ike.version = 2 in the lab",
         f"ikeanalyze: {path}: old_responder-stack-openiked: responder.stack = openiked needs ike.version = 2: it has no IKEv1",
     ]
+
+
+def test_doctor_names_a_scenario_whose_cases_can_all_be_run(tmp_path):
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text('initiator.stack = "strongswan"\nlink.rtt_ms = [0, 10, 20]\n')
+    bad.write_text("ike.version = 3\n")
+    done = run("doctor", str(good), str(bad))
+    assert done.returncode == 1
+    assert f"{bad}: ike.version = 3 is not allowed" in done.stderr
+    named = [line.split() for line in done.stdout.splitlines() if line.split()[1] == "scenario"]
+    # a machine without the daemons has a line of the other kind
+    assert named == ([] if f"{good}: " in done.stderr else [["ok", "scenario", f"{good}:", "3", "cases"]])
+
+
+def test_an_interrupted_matrix_prints_the_pairs_that_were_run(monkeypatch, capsys, tmp_path):
+    def run_matrix(names, out, on_result):
+        on_result(InteropResult("A 1", "B 2", "psk", "both", True, "ECP-256", ""))
+        raise KeyboardInterrupt
+
+    for name, replacement in {
+        "run_matrix": run_matrix,
+        "_check_machine": lambda: None,
+        "_end_like_ctrl_c": lambda: None,
+    }.items():
+        monkeypatch.setattr(command, name, replacement)
+    with pytest.raises(KeyboardInterrupt):
+        command.matrix(str(tmp_path), MessageOptions(quiet=True))
+    assert capsys.readouterr().out.splitlines()[2:] == ["| A 1 | B 2 | psk | both | yes | ECP-256 |  |"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")

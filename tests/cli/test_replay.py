@@ -55,7 +55,9 @@ def test_messages_are_replayed_verbatim(run, tmp_path):
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare-recorded", "-w", str(live))
     assert done.exit_code == 0
     assert done.stderr.startswith(f"ikeanalyze: verbatim: sending to 127.0.0.1:{one.target.port} from 127.0.0.1 ports ")
-    assert "by ordinary UDP sockets (requested): the 2 datagrams (544 bytes) of handshake 1" in done.stderr
+    assert (
+        "by ordinary UDP sockets (requested): the 2 datagrams (544 bytes of IKE messages) of handshake 1" in done.stderr
+    )
     lines = done.stdout.splitlines()
     assert "  mode       verbatim" in lines
     assert "  outcome   1 of 2 requests answered" in lines
@@ -76,7 +78,8 @@ def test_a_reenacted_handshake_is_printed_as_json(run, tmp_path, credentials):
     assert done.exit_code == 0, done.stderr
     assert "reenact: sending to" in done.stderr
     assert (
-        "of the shape of handshake 1 (2 messages, 672 bytes were recorded), each message up to 6 times" in done.stderr
+        "of the shape of handshake 1 (2 messages, 672 bytes in frames were recorded), each message up to 6 times"
+        in done.stderr
     )
     assert "run 2 of 2: established" in done.stderr
     result = json.loads(done.stdout)

@@ -1,8 +1,20 @@
+import json
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
-from ikeanalyze.lab.matrix import InteropResult, build_interop_case, format_matrix, run_matrix, summarize_manifest
+from ikeanalyze.lab import LabError, matrix
+from ikeanalyze.lab.daemons.registry import list_stacks
+from ikeanalyze.lab.matrix import (
+    InteropResult,
+    build_interop_case,
+    format_matrix,
+    list_installed_names,
+    run_matrix,
+    summarize_manifest,
+)
+from ikeanalyze.lab.scenario import OWN_STACK
 from tests.lab.interop_matrix import read_section
 
 
@@ -50,6 +62,35 @@ def test_a_handshake_as_both_sides_report_it(values, ike_sa, key_exchange, why):
 def test_the_table_has_a_row_for_each_result():
     result = InteropResult("A 1", "B 2", "psk", "not run", None, "", "responder.auth is for A")
     assert format_matrix([result]).splitlines()[2] == "| A 1 | B 2 | psk | not run |  |  | responder.auth is for A |"
+
+
+def test_only_daemons_are_paired():
+    """Our own initiator is a stack of scenarios, and no responder."""
+    assert OWN_STACK in {stack.name for stack in list_stacks()}
+    assert not [name for name in list_installed_names() if name.startswith(OWN_STACK)]
+
+
+def test_a_pair_that_does_not_start_is_a_row_and_the_others_are_run(monkeypatch, tmp_path):
+    def run_case(case, out, *, iterations):
+        if case.settings.responder.stack == "second":
+            raise LabError("second 2.0 did not start on the responder: no configuration")
+        (out / "x").write_text(json.dumps(manifest(messages=AUTH)))
+        return out / "x"
+
+    monkeypatch.setattr(matrix, "check_stacks", lambda _: None)
+    monkeypatch.setattr(matrix, "run_case", run_case)
+    monkeypatch.setattr(matrix, "build_interop_case", build_pair)
+    results = run_matrix(["first", "second"], tmp_path)
+    assert [(result.ike_sa, result.why) for result in results[:2]] == [
+        ("both", ""),
+        ("not run", "second 2.0 did not start on the responder: no configuration"),
+    ]
+    assert len(results) == 8
+
+
+def build_pair(initiator, responder, auth):
+    sides = SimpleNamespace(initiator=SimpleNamespace(stack=initiator), responder=SimpleNamespace(stack=responder))
+    return SimpleNamespace(settings=sides, auth=auth)
 
 
 def test_the_documentation_has_every_pair():

@@ -1,5 +1,6 @@
 """Scenarios end to end: the analysis agrees with the daemons' logs, message by message, and nothing is left behind."""
 
+import gzip
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -193,11 +195,29 @@ def test_the_same_seed_loses_the_same_frames_again(lab, tmp_path):
     assert runs[0] == runs[1] != runs[2]
 
 
+def test_the_manifest_has_the_frames_that_were_lost(lab, tmp_path):
+    """charon logs each datagram that it gets; the capture has all, because frames are lost after it."""
+    ike = {"proposals": "aes256-sha256-ecp256-ke1_mlkem768", "retransmit_timeout_s": 0.5}
+    (case,) = scenario.expand_cases({"iterations": 4, "ike": ike, "link": {"loss_percent": 15, "seed": 3}}, "x", "x")
+    manifest = check(run_case(case, tmp_path))
+    sent = Counter(map(str, ikeanalyze.read(tmp_path / manifest["files"]["capture"]).frames["source"]))
+    lost = 0
+    for direction, sender, receiver in (("up", "192.0.2.1", "responder"), ("down", "192.0.2.2", "initiator")):
+        log = gzip.decompress((tmp_path / manifest["files"]["logs"][receiver]).read_bytes()).decode()
+        counts = manifest["links"]["link"]["receivers"][direction]
+        assert counts["arrived"] == sent[sender]
+        assert counts["arrived"] - counts["lost"] == log.count("received packet: from")
+        assert counts["dropped"] == 0
+        lost += counts["lost"]
+    assert lost > 0
+
+
 def test_without_a_seed_the_manifest_has_the_one_that_was_used(lab, tmp_path):
     (case,) = scenario.expand_cases({"initiator": {"auth": "eap-md5"}, "link": {"loss_up_percent": 5}}, "x", "any")
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert manifest["links"]["link"]["seed"] >= 1
     assert manifest["links"]["aaa_link"]["seed"] is None
+    assert manifest["links"]["aaa_link"]["receivers"] is None  # no frame is lost there
 
 
 def test_all_certificates_but_the_root_are_sent(lab, tmp_path):
@@ -305,6 +325,25 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
     (case,) = scenario.expand_cases(data, "x", "wrong")
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert (handshake["established"], handshake["why"]) == (False, "EAP_FAILURE")
+
+
+def test_a_recording_that_ends_early_leaves_the_latest_checkpoint(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr("ikeanalyze.lab.run._CHECKPOINT_SECONDS", 0.0)
+    (case,) = scenario.expand_cases({"iterations": 100, "timeout_s": 1}, "x", "dead")
+    manifest = tmp_path / "dead.manifest.json"
+
+    def end(number, count, handshake):
+        for child in psutil.Process().children() if manifest.exists() else ():
+            if any(word.endswith("dumpcap") for word in child.cmdline()):
+                child.kill()
+
+    said = (
+        f"the recording ended by itself in handshake [0-9]+; results until the latest checkpoint: {manifest}; --resume"
+    )
+    with pytest.raises(LabError, match=said):
+        run_case(case, tmp_path, on_handshake=end)
+    assert json.loads(manifest.read_text())["handshakes"]
+    assert wait_for_leftovers() == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from benchmarks.live.measure import connect
@@ -62,3 +63,50 @@ def test_an_interface_that_does_not_exist(host):
     assert b"nosuch0" in messages
     assert b"No such device" in messages
     assert messages.count(b"\n") == 1
+
+
+def remove_interface(host, _live):
+    subprocess.run(host.command("ip", "link", "del", "in"), check=True)
+
+
+def find_dumpcap(live):
+    (process,) = [child for child in psutil.Process(live.pid).children(recursive=True) if child.name() == "dumpcap"]
+    return process
+
+
+def kill_dumpcap(_host, live):
+    find_dumpcap(live).kill()
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (remove_interface, 'dumpcap: The network adapter "in" is no longer attached'),  # as dumpcap itself says
+        (kill_dumpcap, "dumpcap was ended by signal 9; the capture has stopped"),
+    ],
+)
+def test_a_capture_that_ends_by_itself_is_a_failure(host, tmp_path, end, said):
+    """A service that watches an interface must not look as if it had ended as asked. What was captured is reported."""
+    trace = Trace()
+    trace.play(Handshake(1).setup())
+    path = trace.write(tmp_path / "sent.pcap")
+    live = start(host, "-i", "in", "--format", "jsonl", "--settle", "1", "--verbose")
+    assert live.stdout
+    subprocess.run(host.command("sleep", "2"), check=True)
+    subprocess.run(host.command(sys.executable, "-m", "benchmarks.live.send", str(path), "out"), check=True, cwd=ROOT)
+    assert json.loads(live.stdout.readline())["outcome"] == "completed"
+    end(host, live)
+    _, messages = live.communicate(timeout=60)
+    assert live.returncode == 1
+    *_, count, reason = messages.decode().splitlines()
+    assert count == "ikeanalyze: 1 handshake in 4 packets"
+    assert reason.startswith(f"ikeanalyze: {said}")
+
+
+def test_a_service_manager_ends_dumpcap_as_well(host):
+    live = start(host, "-i", "in", "--verbose")
+    subprocess.run(host.command("sleep", "2"), check=True)
+    find_dumpcap(live).terminate()
+    live.terminate()
+    live.communicate(timeout=60)
+    assert live.returncode == 0

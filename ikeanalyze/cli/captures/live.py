@@ -146,7 +146,6 @@ def live(
         _stop_on_signals(source, dumpcap),
     ):
         writer = _Writer(output, messages, metrics)
-        dropped = None
         try:
             with fail_command(CaptureError):
                 run = LiveRun(source, name, writer.write, options, rules, keys, writer.packets)
@@ -158,9 +157,12 @@ def live(
                 with fail_command(DumpcapError):
                     dumpcap.finish()  # its reason is the better one
             raise
-        if dumpcap is not None:
+        try:
             with fail_command(DumpcapError):
-                dropped = dumpcap.finish()
+                dropped = None if dumpcap is None else dumpcap.finish()
+        except CommandError:
+            _report_end(run, source, None, messages)
+            raise
     _report_end(run, source, dropped, messages)
 
 

@@ -18,10 +18,11 @@ from ikeanalyze.lab.campaign.runner import run_campaign
 from ikeanalyze.lab.daemons.registry import check_stacks
 from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
-from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
+from ikeanalyze.lab.matrix import InteropResult, format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import check_case, exclusive_output_dir
 from ikeanalyze.lab.scenario import LabScenarioError, ScenarioCase, load_cases, parse_override
+from ikeanalyze.render.core.values import format_count
 
 #: Requirements of this machine if the daemons run on others.
 _NEEDED_FOR_SSH: Final = ("editcap", "vici")
@@ -143,9 +144,13 @@ def doctor(
         print_result(f"{_mark(row):8}{row.name:{width}}  {row.found}{remedy}")
     failed = not scenarios and any(row.needed and not row.there for row in rows)
     for scenario in scenarios:
-        for problem in _list_problems(scenario):
+        problems = list(_list_problems(scenario))
+        for problem in problems:
             log_stderr(problem)
             failed = True
+        if not problems:
+            cases = format_count(len(load_cases(Path(scenario))), "case")
+            print_result(f"{'ok':8}{'scenario':{width}}  {scenario}: {cases}")
     if failed:
         raise typer.Exit(FAILED)
 
@@ -172,14 +177,23 @@ def matrix(
 
     Needs root. Prints a Markdown table of what each pair did: which sides established the IKE SA, whether the initiator
     has a Child SA, the key exchange, and the reason of a failure. Each side proposes ML-KEM-768 if it supports it, and
-    ECP-256 alone. DIR gets the recording of each pair, as with `lab run`.
+    ECP-256 alone. DIR gets the recording of each pair, as with `lab run`. Ctrl-C prints the rows of the pairs that were
+    run.
     """
     _end_like_ctrl_c()
     _check_machine()
+    results: list[InteropResult] = []
+
+    def add(result: InteropResult) -> None:
+        results.append(result)
+        messages.remark(", ".join(filter(None, result.cells)))
+
     with fail_command(LabError), exclusive_output_dir(Path(output)):
-        names = list_installed_names()
-        results = run_matrix(names, Path(output), lambda result: messages.remark(", ".join(filter(None, result.cells))))
-        print_result(format_matrix(results).rstrip("\n"))
+        try:
+            run_matrix(list_installed_names(), Path(output), add)
+        finally:  # Ctrl-C as well: the pairs that were run
+            if results:
+                print_result(format_matrix(results).rstrip("\n"))
 
 
 def _mark(row: RequirementFinding) -> str:

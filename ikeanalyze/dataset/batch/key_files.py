@@ -1,10 +1,11 @@
 """Finds the key files of captures: next to each capture, and in the folders given by `--keys`.
 
 `run1.pcapng` is decrypted with `run1.keys*` and `run1.charon.log*` next to it; without `run1.keys*` also with
-`run1.initiator.log*`, a log of the lab. In a given folder, `run1.*` is for `run1.pcapng`, except captures and files of
-the lab without keys. Keys for `run1.pcapng` are also for `run1.initiator.pcapng`, the lab's capture at the initiator. A
-file in a subfolder is only for captures in a folder of the same name, and takes precedence for these:
-`keys/psk/run1.log` is for `runs/psk/run1.pcapng`, not for `runs/eap/run1.pcapng`.
+`run1.initiator.log*`, a log of the lab (unless its manifest has `measure = costs`: such logs have no keys). In a given
+folder, `run1.*` is for `run1.pcapng`, except captures and files of the lab without keys. Keys for `run1.pcapng` are
+also for `run1.initiator.pcapng`, the lab's capture at the initiator. A file in a subfolder is only for captures in a
+folder of the same name, and takes precedence for these: `keys/psk/run1.log` is for `runs/psk/run1.pcapng`, not for
+`runs/eap/run1.pcapng`.
 """
 
 import os
@@ -16,7 +17,7 @@ from hashlib import sha256
 from typing import Final
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile, get_capture_stem, is_capture_name
-from ikeanalyze.io.lab_manifest import get_recording_stem
+from ikeanalyze.io.lab_manifest import COSTS, get_recording_stem, read_lab_manifest
 
 #: Suffixes of files of the lab that contain no keys.
 _NO_KEYS: Final = (".manifest.json", ".truth.json", ".aaa.log", ".aaa.log.gz")
@@ -53,8 +54,10 @@ class KeyFileFinder:
         stems = dict.fromkeys((stem, get_recording_stem(stem)))
         own = [file_name for each in stems for file_name in _select_prefix(names, f"{each}.keys")]
         logs = _select_prefix(names, f"{stem}.charon.log")
-        if not own:
-            logs += _select_prefix(names, f"{get_recording_stem(stem)}.initiator.log")
+        if not own and (of_lab := _select_prefix(names, f"{get_recording_stem(stem)}.initiator.log")):
+            manifest = read_lab_manifest(capture.path)
+            # recorded for the costs of the daemons: they log no keys then
+            logs += of_lab if manifest is None or manifest.measure != COSTS else []
         paths = [os.path.join(folder, file_name) for file_name in own + logs]
         paths += [path for each in stems for path in self._find_in_folders(folder, each)]
         # a given capture may have the name of a key file

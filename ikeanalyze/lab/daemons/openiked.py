@@ -172,9 +172,9 @@ class OpenikedStack(IkeStack):
             yield f"{role}.stack = openiked needs the same initiator.auth and responder.auth"
         if case.side(role).chain > 2:
             yield f"{role}.chain = {case.side(role).chain} needs {role}.stack = strongswan or libreswan"
-        for text in (case.proposals(role), case.esp_proposals(role)):
+        for text, keyword in ((case.proposals(role), "ikesa"), (case.esp_proposals(role), "childsa")):
             try:
-                to_iked_proposals(text, "ikesa")
+                to_iked_proposals(text, keyword)
             except ValueError as error:
                 yield f"{role}.stack = openiked: {error}"
         yield from list_strongswan_settings(role, case)

@@ -85,6 +85,8 @@ class IkeStack(ABC):
     logged_keys: ClassVar[LoggedKeys] = LoggedKeys.NONE
     #: Whether it requests its peer's certificate with CERTREQ; otherwise peers are configured to send it anyway.
     requests_certificates: ClassVar[bool] = True
+    #: Whether it is an IKE daemon, which can be initiator and responder: the matrix runs each with each.
+    is_daemon: ClassVar[bool] = True
     #: Whether it can run on a machine over SSH: `start` uses only `SideSetup.place`, not `host`.
     over_ssh: ClassVar[bool] = False
 

@@ -7,6 +7,7 @@ happened in the handshakes before.
 """
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ from ikeanalyze.model.prediction.link import LossBurst
 #: Frames of a direction in the schedule of a handshake; those after them have the fate of the first ones again.
 SCHEDULED_FRAMES: Final = 16_384
 _IPV6_HEADER: Final = 40  # bytes
+_ARRIVED: Final = "meta l4proto { udp, esp }"
+_COUNTER: Final = re.compile(r"counter (\w+) \{\s*packets (\d+)")
 
 
 def draw_lost_frames(loss: float, burst: LossBurst | None, key: str, count: int = SCHEDULED_FRAMES) -> list[int]:
@@ -45,6 +48,15 @@ def draw_lost_frames(loss: float, burst: LossBurst | None, key: str, count: int 
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiverCounts:
+    """What a receiver counted since the path was built, in frames."""
+
+    arrived: int  # frames with UDP or ESP, those that were lost or dropped included
+    lost: int  # by the schedule of the losses
+    dropped: int  # of a kind that the path drops: IP fragments, large packets, a port
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiverLosses:
     """The losses of one direction of a link, at the host that receives its frames."""
 
@@ -53,37 +65,51 @@ class ReceiverLosses:
     conditions: LinkConditions
     direction: Direction
     key: str  # seed and link
+    link: str = "link"  # its name in the manifest
 
     def start(self, handshake: int) -> None:
         """Begin the schedule of a handshake (its number), instead of that of the one before."""
         # nftables adds what is missing, and does the whole text at once or not at all
         chain = f"netdev {self.interface} in"
         text = f"add table netdev {self.interface}\n"
+        # named counters outlive the rules, which are replaced for each handshake
+        text += "".join(f"add counter netdev {self.interface} {name}\n" for name in ("arrived", "lost", "dropped"))
         text += f'add chain {chain} {{ type filter hook ingress device "{self.interface}" priority 0; }}\n'
         text += f"flush chain {chain}\n"
         text += "".join(f"add rule {chain} {rule}\n" for rule in self._build_rules(handshake))
         self.host.run("nft", "-f", "-", stdin=text)
 
+    def count_frames(self) -> ReceiverCounts:
+        """Return what was counted since the first `start`.
+
+        Raises:
+            LabError: nftables does not answer.
+        """
+        listed = self.host.run("nft", "list", "counters", "table", "netdev", self.interface)
+        packets = {name: int(count) for name, count in _COUNTER.findall(listed)}
+        return ReceiverCounts(packets["arrived"], packets["lost"], packets["dropped"])
+
     def _build_rules(self, handshake: int) -> Iterator[str]:
+        yield f"{_ARRIVED} counter name arrived"
         loss = self.conditions.get_direction(self.direction).loss
         lost = draw_lost_frames(loss, self.conditions.burst, f"{self.key} {self.direction} {handshake}")
         if lost:
-            counted = f"meta l4proto {{ udp, esp }} numgen inc mod {SCHEDULED_FRAMES}"
-            yield f"{counted} {{ {', '.join(_format_intervals(lost))} }} counter drop"
+            counted = f"{_ARRIVED} numgen inc mod {SCHEDULED_FRAMES}"
+            yield f"{counted} {{ {', '.join(_format_intervals(lost))} }} counter name lost drop"
         if self.conditions.drops_frames(self.direction):
             yield from self._build_drop_rules()
 
     def _build_drop_rules(self) -> Iterator[str]:
         if self.conditions.drop_ip_fragments:
-            yield "ip frag-off & 0x3fff != 0 counter drop"
-            yield "exthdr frag exists counter drop"
+            yield "ip frag-off & 0x3fff != 0 counter name dropped drop"
+            yield "exthdr frag exists counter name dropped drop"
         if size := self.conditions.drop_larger_than:
-            kinds = "meta l4proto { udp, esp }"
-            yield f"{kinds} ip length > {size} counter drop"
-            yield f"{kinds} ip6 length > {max(size - _IPV6_HEADER, 0)} counter drop"  # without the IPv6 header
+            yield f"{_ARRIVED} ip length > {size} counter name dropped drop"
+            # IPv6's length is that of the payload
+            yield f"{_ARRIVED} ip6 length > {max(size - _IPV6_HEADER, 0)} counter name dropped drop"
         if port := self.conditions.drop_port:
-            yield f"udp dport {port} counter drop"
-            yield f"udp sport {port} counter drop"
+            yield f"udp dport {port} counter name dropped drop"
+            yield f"udp sport {port} counter name dropped drop"
 
 
 def _format_intervals(numbers: Sequence[int]) -> Iterator[str]:

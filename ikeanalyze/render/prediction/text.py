@@ -97,7 +97,7 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
     handshake = f"{flow.handshake}, {flow.protocol}"
     if flow.others:
         verb = "is" if flow.others == 1 else "are"
-        handshake += f"; {format_count(flow.others, 'other')} of this capture {verb} whole too"
+        handshake += f"; {format_count(flow.others, 'other')} of this capture {verb} complete too"
     trips = sum(exchange.aaa_round_trips for exchange in flow.exchanges)
     aaa = sum(exchange.aaa_ns for exchange in flow.exchanges)
     facts = [

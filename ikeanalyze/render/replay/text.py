@@ -116,7 +116,7 @@ def _list_result_rows(result: InitiatorResult, setup: int | None) -> list[tuple[
     }
     rows = [
         ("SPIi, SPIr", f"{result.spi_i.hex()}, {result.spi_r.hex()}"),
-        ("set-up", f"{format_ms(setup)} ms"),
+        ("set-up", UNKNOWN if setup is None else f"{format_ms(setup)} ms"),
         ("proposal", escape_text(result.chosen or UNKNOWN)),
         ("authentication", escape_text(f"initiator {local or UNKNOWN}, responder {peer or UNKNOWN}")),
     ]

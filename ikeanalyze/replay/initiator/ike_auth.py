@@ -227,7 +227,7 @@ def _list_missing_credentials(credentials: Credentials) -> dict[InitiatorAuth, s
 def _check_credentials(kind: InitiatorAuth, credentials: Credentials, shape: HandshakeShape) -> InitiatorAuth:
     if missing := _list_missing_credentials(credentials).get(kind):
         raise CannotReplayError(
-            f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {missing}"
+            f"the initiator authenticates with {shape.auth_initiator}, and the credentials lack {missing}"
         )
     if kind is InitiatorAuth.EAP:
         _check_eap(shape.eap, credentials)

@@ -121,7 +121,7 @@ def _replay_verbatim(config: ReplayConfig, analysis: Analysis, listener: Progres
     total_bytes = sum(len(message.data) for message in requests)
     duration_s = (requests[-1].time_ns - requests[0].time_ns) / 1e9 / config.speed
     plan = (
-        f"the {_format_count(len(requests), 'datagram')} ({total_bytes:,} bytes) of handshake {recorded.id} "
+        f"the {_format_count(len(requests), 'datagram')} ({total_bytes:,} bytes of IKE messages) of handshake {recorded.id} "
         f"over {duration_s:.1f} s{_format_repetitions(config)}"
     )
 
@@ -197,7 +197,7 @@ def _describe_shape(config: ReplayConfig, analysis: Analysis | None, number: int
         return f"the shape in {config.capture}"
     recorded_row = analysis.handshakes.filter(handshake=number).row(0, named=True)
     messages = _format_count(recorded_row["initiator_messages"], "message")
-    return f"the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes were recorded)"
+    return f"the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes in frames were recorded)"
 
 
 def _format_count(value: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from ikeanalyze.keys.export import build_key_json
 from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import Sa, nameless, table
 from tests.craft import MS, SECOND, ike
@@ -63,6 +64,20 @@ def test_keys_for_another_length_of_the_icv():
     said = warn(make_trace(*sa.whole()), text)
     assert f"has keys of IKE SA {name(sa)}: they are for AES-GCM-8, and it negotiated AES-GCM-16" in said
     assert said.endswith(". Correct the algorithm in the key file")
+
+
+def test_keys_without_the_salt_of_their_cipher():
+    """A log of libreswan has SK_ei and SK_er without the four octets at their end that AES-GCM takes (RFC 5282)."""
+    sa = Sa(1)
+    unsalted = [
+        structs.replace(keys, sk_ei=keys.sk_ei[:-4], sk_er=keys.sk_er[:-4], no_salt=True) for keys in sa.key_sets
+    ]
+    said = warn(make_trace(*sa.whole()), build_key_json(unsalted, [], []))
+    assert said.startswith(", although ")
+    assert said.endswith(
+        f"has keys of IKE SA {name(sa)}: they lack the salt of its AEAD cipher. Give those of the other side's log, which "
+        "may have it"
+    )
 
 
 def test_keys_without_spis():

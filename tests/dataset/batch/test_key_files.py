@@ -1,4 +1,5 @@
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.batch.key_files import KeyFileFinder, get_file_state, hash_files
+from ikeanalyze.io.lab_manifest import LAB_SCHEMA
 from tests.paths import CAPTURES
 
 
@@ -43,6 +45,19 @@ def test_the_labs_capture_at_the_initiator_has_the_keys_of_the_one_at_the_respon
     root = made("a.keys.json", "a.initiator.log.gz", "b.initiator.log.gz", "ab.keys")
     assert of(root / "a.initiator.pcapng") == ["a.keys.json"]
     assert of(root / "b.initiator.pcapng") == ["b.initiator.log.gz"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "found"), [("keys", ["a.initiator.log"]), ("costs", []), (None, ["a.initiator.log"])]
+)
+def test_the_log_of_a_recording_of_costs_has_no_keys(made, measure, found):
+    root = made("a.pcapng", "a.initiator.log")
+    scenario = {} if measure is None else {"measure": measure}
+    document = {"schema": LAB_SCHEMA, "name": "a", "scenario": scenario, "files": {"capture": "a.pcapng"}}
+    (root / "a.manifest.json").write_text(json.dumps(document))
+    assert of(root / "a.pcapng") == found
+    # if somebody asks for it
+    assert "a.initiator.log" in of(root / "a.pcapng", KeyFileFinder(folders=[str(root)]))
 
 
 def test_the_recorded_ones():

@@ -36,6 +36,12 @@ def run(tmp_path, data, **options):
                 "ikesa enc aes-128 prf hmac-sha1 auth hmac-sha1 group modp2048",
             ],
         ),
+        ("chacha20poly1305", "childsa", ["childsa enc chacha20-poly1305 noesn"]),
+        (
+            "aes256gcm12-prfsha256-x25519",
+            "ikesa",
+            ["ikesa enc aes-256-gcm-12 prf hmac-sha2-256 group curve25519"],
+        ),
         ("aes256-sha512-x25519", "childsa", ["childsa enc aes-256 auth hmac-sha2-512 group curve25519 noesn"]),
     ],
 )
@@ -47,6 +53,9 @@ def test_proposals_in_the_words_of_iked_conf(text, keyword, expected):
     ("data", "part"),
     [
         ({"ike": {"proposals": "aes256-sha256-ecp256-ke1_mlkem768"}}, "ke1_mlkem768"),
+        # as iked 7.4 itself: "chacha20-poly1305 not a valid transform" after ikesa, "aes-256-gcm-12 ..." after childsa
+        ({"ike": {"proposals": "chacha20poly1305-prfsha256-x25519"}}, "supports chacha20poly1305 for ESP only"),
+        ({"ike": {"esp_proposals": "aes256gcm12-ecp256"}}, "supports aes256gcm12 for IKE only"),
         ({"ike": {"version": 1}}, "IKEv1"),
         ({"initiator": {"auth": "rsa"}}, "the same"),
         ({"initiator": {"auth": "rsa"}, "responder": {"auth": "rsa", "chain": 3}}, "responder.chain = 3"),

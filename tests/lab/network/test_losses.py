@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ikeanalyze.lab.network import emulation, topology
-from ikeanalyze.lab.network.losses import SCHEDULED_FRAMES, ReceiverLosses, draw_lost_frames
+from ikeanalyze.lab.network.losses import SCHEDULED_FRAMES, ReceiverCounts, ReceiverLosses, draw_lost_frames
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 from ikeanalyze.lab.network.topology import LabNetwork
 from ikeanalyze.lab.scenario import LinkConditions, expand_cases
@@ -135,6 +135,26 @@ def test_exactly_the_frames_of_the_schedule_are_lost_and_each_handshake_begins_i
         assert lost_there(network, count) == [number for number in schedules[-1] + again if number < count]
     assert schedules[0] == schedules[2] != schedules[1]
     assert len(traffic.back(network, 300, pause=0)) == 300  # the other direction has its own
+
+
+@pytest.mark.lab
+def test_a_receiver_counts_frames_over_all_handshakes(hosts):
+    network = hosts()
+    conditions = LinkConditions(loss_percent=20, drop_larger_than=1300)
+    losses = ReceiverLosses(network.responder, topology.LINK, conditions, "up", "7 link")
+    losses.start(0)
+    assert losses.count_frames() == ReceiverCounts(arrived=0, lost=0, dropped=0)
+    arrived, lost = 0, 0
+    for handshake in (1, 2):
+        losses.start(handshake)
+        arrived += len(traffic.there(network, 100, pause=0))
+        lost += len(draw_lost_frames(0.2, None, f"7 link up {handshake}", 100))
+    assert losses.count_frames() == ReceiverCounts(arrived=200, lost=lost, dropped=0)
+    assert arrived == 200 - lost
+    losses.start(3)
+    assert traffic.there(network, 10, size=1400, patience=1) == []
+    large_lost = len(draw_lost_frames(0.2, None, "7 link up 3", 10))  # before the size is looked at
+    assert losses.count_frames() == ReceiverCounts(arrived=210, lost=lost + large_lost, dropped=10 - large_lost)
 
 
 @pytest.mark.lab

@@ -187,6 +187,11 @@ def test_times_are_those_of_our_capture_where_it_has_them():
     assert get_setup_ns(replay_examples.verbatim().runs[0]) is None
 
 
+def test_a_handshake_that_failed_has_no_set_up_time():
+    only = replace(replay_examples.many(), runs=replay_examples.many().runs[1:2])
+    assert "  set-up          -\n" in text(only)
+
+
 def test_outcomes():
     run = replay_examples.reenact().runs[0]
     assert describe_outcome(replace(run, broken_off="x")) == "broken off: x"

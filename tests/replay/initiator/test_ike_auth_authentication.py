@@ -95,7 +95,7 @@ def test_a_guess_gives_way_to_the_credentials():
 @pytest.mark.parametrize(
     ("word", "eap", "credentials", "said"),
     [
-        ("psk", None, SIGNING, "authenticates with psk, and the credentials lack local.psk"),
+        ("psk", None, SIGNING, "^the initiator authenticates with psk, and the credentials lack local.psk"),
         (
             "rsa",
             None,

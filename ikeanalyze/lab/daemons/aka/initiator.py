@@ -99,6 +99,7 @@ class OwnStack(IkeStack):
 
     name = OWN_STACK
     title = "ikeanalyze"
+    is_daemon = False
 
     def find(self) -> Sequence[DaemonStack]:
         """Return this installation."""

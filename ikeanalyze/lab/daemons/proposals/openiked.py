@@ -10,6 +10,13 @@ from typing import Final
 _GROUPS: Final = "modp768|modp1024|modp1536|modp2048|modp3072|modp4096|modp6144|modp8192|ecp256|ecp384|ecp521"
 _HASHES: Final = {"sha1": "hmac-sha1", "sha256": "hmac-sha2-256", "sha384": "hmac-sha2-384", "sha512": "hmac-sha2-512"}
 _HASH_NAMES: Final = "|".join(_HASHES)
+#: What each keyword of iked.conf(5) is for.
+_PURPOSES: Final = {"ikesa": "IKE", "childsa": "ESP"}
+#: Ciphers that iked has for one of the two keywords only, with this keyword; iked then rejects its whole configuration.
+_LIMITED: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+    (re.compile("chacha20poly1305"), "childsa"),
+    (re.compile("aes(128|256)gcm12"), "ikesa"),
+)
 #: Kind of algorithm, pattern of strongSwan's name, and conversion to iked's name.
 _RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
     ("enc", re.compile("3des"), lambda match: match[0]),
@@ -28,7 +35,7 @@ def to_iked_proposals(proposals: str, keyword: str) -> list[str]:
     """Convert comma-separated proposals; `keyword` is "ikesa" or "childsa".
 
     Raises:
-        ValueError: OpenIKED does not support an algorithm.
+        ValueError: OpenIKED does not support an algorithm, or not for this keyword.
     """
     return [_convert_proposal(proposal, keyword) for proposal in proposals.split(",")]
 
@@ -36,7 +43,7 @@ def to_iked_proposals(proposals: str, keyword: str) -> list[str]:
 def _convert_proposal(proposal: str, keyword: str) -> str:
     words: dict[str, list[str]] = {"enc": [], "prf": [], "auth": [], "group": []}
     for word in proposal.split("-"):
-        kind, name = _convert_word(word)
+        kind, name = _convert_word(word, keyword)
         words[kind].append(name)
     if keyword == "childsa":
         words["prf"] = []
@@ -46,7 +53,10 @@ def _convert_proposal(proposal: str, keyword: str) -> str:
     return " ".join([keyword, *parts, *(["noesn"] if keyword == "childsa" else [])])
 
 
-def _convert_word(word: str) -> tuple[str, str]:
+def _convert_word(word: str, keyword: str) -> tuple[str, str]:
+    for pattern, only in _LIMITED:
+        if pattern.fullmatch(word) and keyword != only:
+            raise ValueError(f"OpenIKED supports {word} for {_PURPOSES[only]} only")
     for kind, pattern, convert in _RULES:
         if match := pattern.fullmatch(word):
             return kind, convert(match)

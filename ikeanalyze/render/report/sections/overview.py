@@ -24,6 +24,7 @@ from ikeanalyze.render.core.values import (
 )
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report.sections.decrypted_contents import describe_decryption, render_payload_bytes
+from ikeanalyze.render.report.selection import select_set_ups
 
 #: Room in a terminal of 100 columns for the columns with which a handshake is found in a log.
 _WIDE: Final = 98
@@ -123,6 +124,10 @@ def _list_totals(analysis: Analysis) -> Iterator[tuple[str, str]]:
         if link["messages"]:
             yield f"link {name}", format_counts(link)
     yield "retransmissions", format_counts(sums["retransmissions"])
+    table = select_set_ups(analysis).handshakes
+    repeated = {count: int(table[f"aaa_retransmitted_{count}"].sum()) for count in ("messages", "frames", "bytes")}
+    if repeated["messages"]:
+        yield "  to and from AAA", format_counts(repeated)
     yield "blow-up", format_ratio(sums["blowup"])
     setup = sums["setup_ms"]
     if setup["known"]:

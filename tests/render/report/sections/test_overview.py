@@ -1,3 +1,7 @@
+from dataclasses import replace
+
+import polars as pl
+
 from tests.render.analysis_examples import analysis
 from tests.render.conftest import titled
 
@@ -37,6 +41,19 @@ def test_rekeyed_ike_sas_are_not_handshakes():
 def test_an_ike_sa_without_its_child_sa():
     table = titled(analysis([6, 7]), "Handshakes")
     assert [row[-1] for row in table.rows] == ["established, no CHILD_SA: TS_UNACCEPTABLE", "established"]
+
+
+def test_retransmissions_to_the_aaa_server_are_a_line_of_their_own():
+    """As in the details of a handshake: those between initiator and responder do not have them."""
+    both = analysis([2, 7])
+    rows = [label for label, _ in titled(both, "Together").rows]
+    assert "  to and from AAA" not in rows
+    numbers = {"messages": [2, 1], "frames": [2, 1], "bytes": [312, 90]}
+    repeated = [pl.Series(f"aaa_retransmitted_{count}", of_both) for count, of_both in numbers.items()]
+    table = both.handshakes.with_columns(*repeated)
+    together = titled(replace(both, handshakes=table), "Together").rows
+    assert ("  to and from AAA", "3 messages, 3 frames, 402 bytes") in together
+    assert dict(together)["retransmissions"] == "0 messages, 0 frames, 0 bytes"
 
 
 def test_sums_of_what_was_decrypted():
