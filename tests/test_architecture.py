@@ -135,6 +135,16 @@ def test_imports_go_one_way():
     assert not wrong, "\n".join(wrong)
 
 
+def test_messages_and_exchanges_know_no_later_step_of_the_analysis():
+    for own, allowed in (("messages", {"messages"}), ("exchanges", {"messages", "exchanges"})):
+        for module in (name for name in SOURCES if within(name, {f"ikeanalyze.analysis.{own}"})):
+            steps = {
+                name for name in imported_modules(module) if name.count(".") > 2 and name.split(".")[1] == "analysis"
+            }
+            later = [name for name in steps if name.split(".")[2] not in allowed]
+            assert not later, f"{module} imports {', '.join(later)}"
+
+
 def test_the_core_of_render_knows_no_kind_of_result():
     kinds = {path.parent.name for path in (PACKAGE / "render").glob("*/__init__.py")} - {"core"}
     for module in SOURCES:

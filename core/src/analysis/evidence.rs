@@ -17,7 +17,7 @@ const MAIN_MODE: u8 = 2;
 const AGGRESSIVE: u8 = 4;
 const IKEV1_INFORMATIONAL: u8 = 5;
 const QUICK_MODE: u8 = 32;
-/// Numbers of exchanges of HIP (hip/exchange_types.py).
+/// Numbers of exchanges of HIP (exchanges/hip_exchange_types.py).
 const I1_R1: u8 = 129;
 const I2_R2: u8 = 131;
 const HIP_NOTIFY: u8 = 145;

@@ -8,7 +8,7 @@ const RESPONSE: u8 = 0x20;
 const IKE_SA_INIT: u8 = 34;
 const IKE_SESSION_RESUME: u8 = 38;
 const NOTIFY: u8 = 41;
-/// `I1_R1` of ikeanalyze/analysis/handshakes/hip/exchange_types.py.
+/// `I1_R1` of ikeanalyze/analysis/exchanges/hip_exchange_types.py.
 const HIP_I1: u8 = 129;
 
 /// The columns of the datagrams, all of one length, in order of time.

@@ -68,7 +68,6 @@ from ikeanalyze.analysis.exchanges.capture_point import (
 )
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts, number_pairs
-from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
@@ -77,6 +76,8 @@ from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, PayloadType
 
+#: strongSwan's default retransmit_timeout, the longest first timer among common stacks.
+SLOWEST_FIRST_TIMER_NS: Final = 4_000_000_000
 #: A shorter time, in round trips, contains no round trip, even with jitter.
 _TOO_SHORT: Final = 0.75
 #: Bounds of a round trip, in round trips: clocks, jitter and the initiator's processing change it.

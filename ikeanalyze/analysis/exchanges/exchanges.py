@@ -15,8 +15,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ikeanalyze import core
+from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.grouping import RowColumns, RowGroups, find_group_starts
-from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt32Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
+from ikeanalyze.analysis.exchanges.hip_exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.arrays import Float64Array, Int64Array
 from ikeanalyze.wire.ikev2.message import InitMessage
 from ikeanalyze.wire.ikev2.proposals import Proposal

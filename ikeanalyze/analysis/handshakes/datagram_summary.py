@@ -5,7 +5,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1
+from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1
 from ikeanalyze.analysis.messages.association import SaAssociation, is_ikev2_init
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import Int64Array, UInt64Array

@@ -12,13 +12,13 @@ from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions, find_unreceived_responses
 from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
 from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.handshakes import auth_methods
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, InitFacts, Phase1Facts
-from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
 from ikeanalyze.analysis.handshakes.rekeyed import find_rekeyed_ike_sas
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN

@@ -31,15 +31,12 @@ payloads show its rekeying, else unknown.
 """
 
 from enum import IntEnum
-from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
+from ikeanalyze.analysis.exchanges.answers import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
-
-#: strongSwan's default retransmit_timeout, the longest first timer among common stacks.
-SLOWEST_FIRST_TIMER_NS: Final = 4_000_000_000
 
 
 class Outcome(IntEnum):

@@ -10,9 +10,9 @@ from msgspec import Struct
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.exchanges.hip_exchange_types import get_exchange_types
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
-from ikeanalyze.analysis.handshakes.hip.exchange_types import get_exchange_types
 from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState

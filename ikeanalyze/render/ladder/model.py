@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ikeanalyze.analysis.messages.losses import LossEvidence, infer_losses
+from ikeanalyze.analysis.exchanges.losses import LossEvidence, infer_losses
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.values import escape_text, format_count, format_handshake_title

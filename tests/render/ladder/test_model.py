@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from ikeanalyze.analysis.messages.losses import LossEvidence
+from ikeanalyze.analysis.exchanges.losses import LossEvidence
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.ladder.model import MOST, build_ladder
 from ikeanalyze.render.report import selection

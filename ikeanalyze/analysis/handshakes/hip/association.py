@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from ikeanalyze.analysis.exchanges.hip_exchange_types import EXCHANGE
 from ikeanalyze.analysis.grouping import number_by_first_row
-from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
 from ikeanalyze.analysis.messages.association import MAX_LIFETIME_NS, SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import read_struct_array

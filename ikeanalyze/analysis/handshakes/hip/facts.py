@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, ChosenProposal, InitFacts
-from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.hip.packet import HipPacket, parse_hip

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.messages.losses import LossEvidence, infer_losses
+from ikeanalyze.analysis.exchanges.losses import LossEvidence, infer_losses
 from ikeanalyze.analysis.read import read_captures
 from tests.paths import LAB_CAPTURES
 

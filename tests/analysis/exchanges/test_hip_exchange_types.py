@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2, NOTIFY, get_exchange_types
+from ikeanalyze.analysis.exchanges.hip_exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2, NOTIFY, get_exchange_types
 from ikeanalyze.wire.registries import ikev1, ikev2
 
 

@@ -32,7 +32,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any, Final
 
-from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
+from ikeanalyze.analysis.exchanges.answers import SLOWEST_FIRST_TIMER_NS
 
 #: Protocols in which some requests need no response.
 _WITH_UNANSWERED_REQUESTS: Final = frozenset({"IKEv1", "HIP"})
