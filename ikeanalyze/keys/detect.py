@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from ikeanalyze.io.decompress import DecompressedStream, decoder_for
+from ikeanalyze.io.decompress import DecompressedStream, log_decoder_for
 from ikeanalyze.keys.collector import KeyCollector, KeyWarning
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.keys.text_blocks import EndlessTextError, TextBlocks
@@ -114,7 +114,10 @@ def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
     head = cast(io.BufferedReader, raw).peek(4)[:4]
     if not head:
         raise KeyFileError(f"{name}: the file is empty")
-    decoder = decoder_for(head)
+    try:
+        decoder = log_decoder_for(head)
+    except ModuleNotFoundError as error:
+        raise KeyFileError(f"{name}: compressed, and this Python has no {error.name}; decompress it first") from None
     if decoder is None:
         return raw
     return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto))

@@ -1,6 +1,8 @@
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import sys
 from contextlib import suppress
@@ -67,6 +69,10 @@ def test_the_format_is_found_by_content(file, content, form):
         lambda data: zstandard.compress(data[:5000]) + zstandard.compress(data[5000:]),
         lambda data: b"x" * 200_000 + b"\n" + data,
     ],
+        lzma.compress,
+        lambda data: lzma.compress(data[:5000]) + bytes(8) + lzma.compress(data[5000:]),
+        bz2.compress,
+        lambda data: bz2.compress(data[:5000]) + bz2.compress(data[5000:]),
 )
 def test_ways_to_write_a_log(file, change):
     assert plain(read_keys(file(change(LOG))).key_sets) == expected("pq-mlkem768-psk")
