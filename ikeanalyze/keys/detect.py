@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from ikeanalyze.io.decompress import DecompressedStream, log_decoder_for
 from ikeanalyze.keys.collector import KeyCollector, KeyWarning
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
-from ikeanalyze.keys.text_blocks import EndlessTextError, TextBlocks
+from ikeanalyze.keys.text_blocks import ENTRY_HEAD_BYTES, EndlessTextError, TextBlocks
 from ikeanalyze.keys.text_reader import TextReader
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: First bytes of pcap, in both byte orders and resolutions, and of pcapng.
 _CAPTURES: Final = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\n\r\r\n")
+#: How `journalctl -o export` begins, whose texts have their length in binary before them.
+_JOURNAL_EXPORT: Final = b"__CURSOR="
 #: The first character of JSON with keys, and those that may follow.
 _JSON_BEGINNINGS: Final = {b"{": (b'"', b"}"), b"[": (b"{", b"]", b"[")}
 _MAX_JSON_BYTES: Final = 64 << 20  # a hundred thousand key sets
@@ -62,7 +64,7 @@ def read_keys(path: str) -> KeyFile:
             head = text.head()
             if head.startswith(_CAPTURES):
                 log, hint = None, _read_capture(stream, collector)
-            elif (document := _load_json(text, collector)) is not None:
+            elif not text.detect_entries() and (document := _load_json(text, collector)) is not None:
                 log, hint = None, _read_json(document, collector)
             else:
                 log, hint = _read_lines(text, collector)
@@ -86,7 +88,7 @@ def _open(path: str, name: str) -> AbstractContextManager[BinaryIO]:
             raise KeyFileError(f"{name}: is closed; name a file instead")
         return nullcontext(sys.stdin.buffer)  # not closed
     try:
-        stream = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        stream = open(path, "rb", ENTRY_HEAD_BYTES)  # noqa: SIM115 - the caller closes it
         if stat.S_ISDIR(os.fstat(stream.fileno()).st_mode):
             raise IsADirectoryError
         return stream
@@ -120,7 +122,7 @@ def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
         raise KeyFileError(f"{name}: compressed, and this Python has no {error.name}; decompress it first") from None
     if decoder is None:
         return raw
-    return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto))
+    return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto), ENTRY_HEAD_BYTES)
 
 
 def _load_json(text: TextBlocks, collector: KeyCollector) -> object | None:
@@ -166,11 +168,13 @@ def _read_capture(stream: BinaryIO, collector: KeyCollector) -> str:
 
 def _read_lines(text: TextBlocks, collector: KeyCollector) -> "tuple[CharonLog | None, str]":
     """Collect the keys of lines; returns the other values of a charon log, and the hint if the file contains no key."""
-    reader, readable = TextReader(collector), text.is_text
+    reader, readable, head = TextReader(collector), text.is_text, text.head()
     try:
         log = reader.read(text)
     except EndlessTextError as error:
         raise KeyFileError(f"{collector.path}: no key in its first {error}. {_SUPPORTED}") from None
+    if head.startswith(_JOURNAL_EXPORT):
+        return log, "This is journald's export format, which is not read; use journalctl -o json --all"
     return log, _hint(charon=reader.charon, pluto=reader.pluto, readable=readable)
 
 
