@@ -74,6 +74,8 @@ def anonymize(
     if "-" in named:
         raise typer.BadParameter("keys are secrets: name a file", param_hint="--key")
     check_output(output.output)
+    if output.write_keys is not None:
+        check_output(output.write_keys, option="--write-keys")
     # imported here because they load cryptography
     from ikeanalyze.sharing.anonymize.pseudonyms import (
         AnonymizationKeyError,
@@ -82,7 +84,7 @@ def anonymize(
         make_key,
     )
 
-    with fail_command(AnonymizationKeyError), convert_output_errors(output.key or ""):
+    with fail_command(AnonymizationKeyError), convert_output_errors(output.key or "", "--key"):
         pseudonyms = Pseudonyms(make_key() if output.key is None else load_or_create_key(output.key))
     contents, key_sets, skipped = _read_keys(capture, inputs, messages, pseudonyms)
     from ikeanalyze.sharing.anonymize.capture import anonymize_capture
@@ -120,7 +122,7 @@ def _write_keys(path: str, key_sets: "list[KeySet]") -> None:
     from ikeanalyze.io.atomic_write import write_private
     from ikeanalyze.keys.export import build_key_json
 
-    with convert_output_errors(path):
+    with convert_output_errors(path, "--write-keys"):
         write_private(path, build_key_json(key_sets, [], []))
 
 

@@ -31,7 +31,7 @@ from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import UnexportedKey, build_key_json, build_wireshark_tables, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.core.output import open_output
+from ikeanalyze.render.core.output import check_output, open_output
 from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.keys.formats import FORMATS
 from ikeanalyze.render.keys.text import KeyList
@@ -105,6 +105,7 @@ def keys(
     if output.embed is not None:
         _check_embedding(output)
     check_inputs({"FILE": files, "--embed": [] if output.embed is None else [output.embed]}, output.output)
+    check_output(output.output, directory=output.to is KeyFormat.WIRESHARK)
     key_files: list[KeyFile] = []
     skipped: list[tuple[str, str]] = []
     for path in files:

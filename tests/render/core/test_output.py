@@ -87,8 +87,9 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(OutputError, match="is a directory"):
         check_output(str(tmp_path))
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError):
-        check_output(str(tmp_path / "file" / "out"))
+    for directory in (False, True):
+        with pytest.raises(OutputError, match=r"out: .*/file is a file, not a directory\. Name another output with -o"):
+            check_output(str(tmp_path / "file" / "out"), directory=directory)
     with pytest.raises(OutputError, match="is a file"):
         check_output(str(tmp_path / "file"), directory=True)
     check_output("-")
