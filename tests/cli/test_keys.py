@@ -173,6 +173,11 @@ def test_what_is_read_is_not_written_over(run, tmp_path):
     [
         (("--to", "pdf", "-o", "x"), "'pdf' is not one of 'wireshark', 'json'"),
         (("--format", "csv"), "'csv' is not one of 'terminal', 'json'"),
+        (
+            ("--to", "json", "--format", "json", "-o", "x"),
+            "--format: is for the list of keys, not for --to and --embed",
+        ),
+        (("--embed", "x.pcap", "--format", "json", "-o", "x"), "--format: is for the list of keys"),
         (("-", "-"), "only once"),
         (("--no-such",), "No such option"),
     ],

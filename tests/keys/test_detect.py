@@ -177,6 +177,7 @@ def test_damaged_compressed_data(file):
         (b'{"a": ', "contains no usable key. Line 1: invalid JSON"),
         (b"[" * 100_000, "begins as JSON"),
         (b'{"\xff": 1}', "begins as JSON"),
+        (b"PK\x03\x04" + bytes(range(256)), "contains no key. The file is compressed or an archive, but not with gzip"),
         (b"__CURSOR=s=0\nMESSAGE=09[IKE] initiating IKE_SA c[1]\n", "journald's export format, which is not read; use"),
         (b'{"log":"some text\\n"}\n', "contains no key. Supported are"),
         (b'{"log":"09[IKE] initiating IKE_SA c[1]\\n"}\n', "it has keys if its filelog section sets ike = 4"),
@@ -200,6 +201,7 @@ def test_paths_that_are_no_files(tmp_path):
     for path, why in (
         (tmp_path, "is a directory"),
         (tmp_path / "x", "no such file"),
+        ("", '^"": no such file'),
         ("a\0b", "cannot be opened"),
     ):
         with pytest.raises(KeyFileError, match=why):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, make_undecrypted_error, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
@@ -114,7 +114,7 @@ def _read_keys(
     analysis = read_captures([capture], inputs, messages, ReadOptions(lab_manifests=False, on_contents=rewriter.take))
     contents = rewriter.get_contents()
     if not contents.opened:
-        raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
+        raise make_undecrypted_error(capture, analysis, inputs.keys)
     return contents, rewriter.used.key_sets, bool(analysis.skipped)
 
 

@@ -101,6 +101,10 @@ def keys(
             "keys are secrets: name a file or directory with -o, or use --show-secrets for standard output",
             param_hint="--to",
         )
+    if output.output_format is not None and (output.to is not None or output.embed is not None):
+        raise typer.BadParameter(
+            "is for the list of keys, not for --to and --embed, which write the keys", param_hint="--format"
+        )
     output_format = choose_format(output.output_format, output.output, list(FORMATS)) if output.to is None else ""
     if output.embed is not None:
         _check_embedding(output)

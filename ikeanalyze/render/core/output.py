@@ -31,6 +31,8 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
         if sys.stdout is None:
             raise OutputError("standard output", "is closed. Name another output with -o")
         return
+    if not path:
+        raise OutputError('""', f"is not the name of an output. Name one with {option}")
     target = Path(path)
     try:
         if directory:

@@ -92,6 +92,9 @@ def test_what_cannot_be_written(tmp_path):
             check_output(str(tmp_path / "file" / "out"), directory=directory)
     with pytest.raises(OutputError, match="is a file"):
         check_output(str(tmp_path / "file"), directory=True)
+    for directory in (False, True):  # as of a variable of the shell that is not set
+        with pytest.raises(OutputError, match=r'^"": is not the name of an output\. Name one with --figures$'):
+            check_output("", directory=directory, option="--figures")
     check_output("-")
     check_output(str(tmp_path / "new" / "deep"), directory=True)
 
