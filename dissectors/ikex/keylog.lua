@@ -156,7 +156,7 @@ local function make_prefix(entry)
     end
     local process, pid = tostring(entry.SYSLOG_IDENTIFIER or "journal"), tostring(entry._PID or 0)
     local prefix = string.format("journal %s[%s]: ", process, pid)
-    local thread, group = tostring(entry.THREAD):match("^%d+$"), tostring(entry.GROUP):match("^%u%u%u$")
+    local thread, group = tostring(entry.THREAD):match("^%d%d?%d?%d?%d?$"), tostring(entry.GROUP):match("^%u%u%u$")
     if thread and group then
         prefix = string.format("%s%02d[%s] ", prefix, tonumber(thread), group)
     end

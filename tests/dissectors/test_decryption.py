@@ -313,6 +313,8 @@ def test_an_encapsulation_key_above_the_modulus_is_reported(tshark):
         (b"\x1f\x8bgzip", "convert it with `ikeanalyze keys FILE --to json`"),
         (lzma.compress(b"xz"), "convert it with `ikeanalyze keys FILE --to json`"),
         (bz2.compress(b"bzip2"), "convert it with `ikeanalyze keys FILE --to json`"),
+        ('{"MESSAGE":"some text","THREAD":"99999999999999999999","GROUP":"IKE","_PID":{}}\n', "neither a row"),
+        ('{"MESSAGE":[300, -1, 1.5]}\n', "contains no key; a log of charon needs"),
         ('{"log":"some text\\n"}\n', "neither a row of Wireshark's key tables nor a line of a log; ignored"),
     ],
 )
