@@ -19,6 +19,8 @@ _CONTROL_SEQUENCE: Final = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 MAX_LINE_BYTES: Final = 1 << 16
 _BLOCK_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 4096
+#: The first bytes of JSON, and of marks before entries in JSON.
+_ENTRY_BEGINNINGS: Final = (b"{", b"[", b"\x1e", b"d")
 #: First bytes with an entry of a container engine or of journald, if the file has entries.
 ENTRY_HEAD_BYTES: Final = 1 << 16
 #: What a device or pipe, which may never end, may have before its first line of a known format.
@@ -40,6 +42,7 @@ class TextBlocks:
         self._collector = collector
         self._lines = 0  # so far
         self._size = 0  # bytes or characters so far
+        self._ahead = b""  # bytes that were read, but not yet given
         self._entries: LogEntries | None = None  # converts the lines; None: they are text
         self.recognised = False  # the lines so far have one of a known format
         #: The stream is a file of text that is neither compressed nor UTF-16, so that reading blocks adds no warnings.
@@ -56,7 +59,7 @@ class TextBlocks:
 
     def head(self, size: int = _HEAD_BYTES) -> bytes:
         """Return the first bytes, at most `size`, without advancing."""
-        return self._read(lambda: self._stream.peek(size))[:size]
+        return (self._ahead or self._read(lambda: self._stream.peek(size)))[:size]
 
     def text_head(self, size: int = _HEAD_BYTES) -> bytes:
         """Return the first bytes without a byte order mark, and of UTF-16 without NUL bytes, without advancing."""
@@ -67,12 +70,21 @@ class TextBlocks:
 
     def detect_entries(self) -> bool:
         """Whether the lines are wrapped in the entries of a container engine or of journald; they are converted."""
+        if self.text_head().lstrip()[:1] in _ENTRY_BEGINNINGS and not self.head().startswith(_UTF16_BOMS):
+            self._read_first_line()
         self._entries = self._collector.entries = detect_entries(self.text_head(ENTRY_HEAD_BYTES))
         return self._entries is not None
 
+    def _read_first_line(self) -> None:
+        """Read ahead: the first piece of a pipe may be shorter than an entry."""
+        while b"\n" not in self._ahead and len(self._ahead) < ENTRY_HEAD_BYTES:
+            if not (piece := self._read(lambda: self._stream.read1(ENTRY_HEAD_BYTES))):
+                return
+            self._ahead += piece
+
     def read_all(self, limit: int) -> bytes | None:
         """Return the rest of the stream; None if it exceeds the limit."""
-        pieces, size = [], 0
+        pieces, size = [self._ahead], len(self._ahead)
         while piece := self._read(lambda: self._stream.read(1 << 16)):
             size += len(piece)
             if size > limit:
@@ -134,8 +146,8 @@ class TextBlocks:
 
     def _gather(self) -> tuple[bytes, bool, Exception | None]:
         """A block of the stream, whether it is the last one, and the damage after it."""
-        pieces: list[bytes] = []
-        size = 0
+        pieces = [self._ahead]
+        size, self._ahead = len(self._ahead), b""
         try:
             while size < _BLOCK_BYTES:
                 piece = self._stream.read1(_BLOCK_BYTES)

@@ -11,7 +11,9 @@ import pytest
 import zstandard
 
 from ikeanalyze.keys.detect import KeyFileError, read_keys
+from ikeanalyze.keys.json_keys import build_key_document
 from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain
+from tests.keys.test_text_blocks import SmallReads
 from tests.keys.wrapped_logs import WRAPPED
 from tests.paths import CAPTURES
 
@@ -217,6 +219,18 @@ def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(KeyFileError, match="is closed"):
         read_keys("-")
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, 1 << 20])
+@pytest.mark.parametrize("name", ["docker, json-file", "keys", "list"])
+def test_the_first_piece_of_a_pipe_may_be_short(monkeypatch, size, name):
+    data = WRAPPED["docker, json-file"](lines("pq-mlkem768-psk.charon"))
+    if name != "docker, json-file":
+        key_file = read_keys(str(CAPTURES / "pq-mlkem768-psk.keys.json"))
+        document = build_key_document(key_file.key_sets, [], [])
+        data = json.dumps(document if name == "keys" else document["key_sets"]).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(SmallReads(data, size))))
+    assert plain(read_keys("-").key_sets) == expected("pq-mlkem768-psk")
 
 
 def test_the_repr_has_no_secret():
