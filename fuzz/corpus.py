@@ -4,6 +4,7 @@ The seeds are real messages, captures and key files, cut to the sizes that the h
 """
 
 import gzip
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -201,9 +202,22 @@ def _make_key_seeds() -> Iterator[bytes]:
                 text.encode() for text in build_wireshark_tables(file.key_sets, file.phase1, file.esp).files.values()
             )
             yield build_key_json(file.key_sets, file.phase1, file.esp).encode()
+        else:
+            yield from _wrap_log(data)
     yield _CHARON_KEYS
+    yield from _wrap_log(_CHARON_KEYS)
     yield b'left right : PSK "a secret"\n: PSK 0x00112233\n: PSK 0sAAECAwQ=\n'
     yield b'"IPv4","192.0.2.1","192.0.2.2","0x00000001","AES-GCM [RFC4106]","0x' + b"00" * 36 + b'","NULL",""\n'
+
+
+def _wrap_log(log: bytes) -> Iterator[bytes]:
+    """A log as Docker and journalctl write it, in JSON and with all fields."""
+    texts = [line.decode(errors="replace") for line in log[: _LOG_BYTES // 4].splitlines()]
+    yield "".join(json.dumps({"log": f"{text}\n", "stream": "stderr"}) + "\n" for text in texts).encode()
+    fields = {"GROUP": "IKE", "THREAD": "9", "_PID": "812"}
+    yield "".join(json.dumps({"MESSAGE": text} | fields) + "\n" for text in texts).encode()
+    cursor = f"s={'0' * 32};i=1;b={'0' * 32};"
+    yield "".join(f"Sat 2026-11-21 07:20:56 UTC [{cursor}]\n    MESSAGE={text}\n" for text in texts).encode()
 
 
 def _make_plaintext_seeds() -> Iterator[bytes]:

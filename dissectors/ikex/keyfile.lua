@@ -154,8 +154,8 @@ function keyfile.add_row(loaded, columns, where)
     }, where)
 end
 
--- Read the lines of a table or a log, which may be mixed.
-local function read_lines(loaded, text, path)
+-- Read the lines of a table or a log, which may be mixed; `is_wrapped`: they are entries in JSON.
+local function read_lines(loaded, text, path, is_wrapped)
     local function where(number)
         return string.format("%s, line %d", path, number)
     end
@@ -170,10 +170,12 @@ local function read_lines(loaded, text, path)
     end
     local charon = keylog.new_charon(add_keys, add_key1)
     local libreswan = keylog.new_libreswan(add_keys, add_key1, report_line)
-    local number, is_log, unread = 0, false, {}
-    for line in text:gmatch("([^\n]*)\n?") do
-        number = number + 1
+    local is_log, unread = false, {}
+    local function read_line(number, line)
         line = line:gsub("[%z\r]", "")
+        if line:find("\27[", 1, true) then -- colours of terminals
+            line = line:gsub("\27%[[0-?]*[ -/]*[@-~]", "")
+        end
         local dump = next(charon.threads) ~= nil or line:find(" => ", 1, true)
         if dump and keylog.read_charon_line(charon, number, line) then
             is_log = true
@@ -191,10 +193,22 @@ local function read_lines(loaded, text, path)
             unread[1] = number
         end
     end
+    local number = 0
+    for line in text:gmatch("([^\n]*)\n?") do
+        number = number + 1
+        for _, part in ipairs(is_wrapped and keylog.unwrap(line) or { line }) do
+            read_line(number, part)
+        end
+    end
     keylog.finish_libreswan(libreswan)
     if #unread > 0 and not is_log then
         report_line(unread[1], "neither a row of Wireshark's key tables nor a line of a log; ignored")
     end
+end
+
+-- Whether a file is compressed with gzip, zstd, xz or bzip2.
+local function is_compressed(text)
+    return text:find("^\31\139") or text:find("^\40\181\47\253") or text:find("^\2537zXZ") or text:find("^BZh[1-9]1AY")
 end
 
 --- Read a key file: add its keys and problems to `loaded`.
@@ -210,7 +224,7 @@ function keyfile.read(path, loaded)
         report(loaded, path, text and "larger than 64 MiB" or "cannot be read, or is empty")
         return
     end
-    if text:sub(1, 2) == "\31\139" then
+    if is_compressed(text) then
         report(loaded, path, "compressed; unpack it, or convert it with `ikeanalyze keys FILE --to json`")
         return
     end
@@ -220,7 +234,9 @@ function keyfile.read(path, loaded)
     text = text:gsub("^\239\187\191", "")
     local before = #loaded.sets + #loaded.phase1 + #loaded.problems
     local first = text:match("^%s*(.)")
-    if first == "{" or first == "[" then
+    if first == "{" and keylog.unwrap(text:match("^%s*([^\n]*)")) then
+        read_lines(loaded, text, path, true)
+    elseif first == "{" or text:find("^%s*%[%s*[{%[%]]") then -- a log may begin with a time in brackets
         read_json(loaded, text, path)
     else
         read_lines(loaded, text, path)

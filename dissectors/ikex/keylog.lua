@@ -8,9 +8,12 @@ charon logs dumps of bytes, after a line with a label. Those of a key derivation
 
 They name the IKE SA by its nonces only. libreswan logs the keys of one direction in a line:
 
-    ikev2 I 0xSPIi 0xSPIr sha256:0xSK_ai aes128:0xSK_ei ]]
+    ikev2 I 0xSPIi 0xSPIr sha256:0xSK_ai aes128:0xSK_ei
+
+Docker and journalctl may write each line or message as an entry in JSON. ]]
 local algorithms = require("ikex.algorithms")
 local compat = require("ikex.compat")
+local json = require("ikex.json")
 
 local keylog = {}
 
@@ -37,6 +40,7 @@ local function finish_dump(reader, thread, number)
             reader.add({
                 ei = values.ei, er = values.er, ai = values.ai or "", ar = values.ar or "", nonces = values.nonces,
             }, number)
+            values.ei = nil -- the dump may follow once more, if two loggers write to one log
         end
     elseif label == "Ka" then
         reader.add_phase1({ key = data }, number)
@@ -56,20 +60,40 @@ local function match_label(text)
     return label, tonumber(size)
 end
 
--- The name of the thread of a line and the text after it. The daemons of a merged log have different processes, and the
--- same numbers of threads. Lines of the journal have no numbers: the process is the name, also of the indented lines
--- that follow.
+-- The process that syslog or the journal names at the end of `before`, with its host.
+local function match_process(before)
+    local process = before:match("(%a[%w.@_-]*%[%d+%]):%s*$") or before:match("(%a[%w.@_-]*):%s*$")
+    if not process then
+        return ""
+    end
+    local host = before:match("(%S+) %a[%w.@_-]*%[?%d*%]?:%s*$")
+    if host and (host:find("^%a[%w_.-]*$") or host:find("^%d+%.%d+%.%d+%.%d+$")) then
+        return host .. " " .. process
+    end
+    return process
+end
+
+-- The container or pod of a line of `docker compose logs` or `kubectl logs --prefix`; of syslog (RFC 5424, section 6)
+-- the host and the process.
+local function match_source(line)
+    return line:match("^([%w_.-]+) +| ") or line:match("^%[(pod/[^%]%s]+)%] ")
+        or line:match("^<%d+>1 %S+ (%S+ %S+ %S+) ") or ""
+end
+
+-- The name of the thread of a line and the text after it. The daemons of a merged log have different containers, hosts
+-- or processes, and the same numbers of threads. Lines of the journal have no numbers: the process is the name, also of
+-- the indented lines that follow.
 local function split_line(reader, line)
     local start, _, name, text = line:find("(%d%d+)%[%u%u%u%d?%](.*)$")
     if not start then
-        reader.unnumbered = line:match("^%S.- (%a[%w.@_-]*%[%d+%]): ") or reader.unnumbered
+        local before = line:match("^%S.- %a[%w.@_-]*%[%d+%]: ")
+        if before then
+            reader.unnumbered = match_source(line) .. " " .. match_process(before)
+        end
         return reader.unnumbered, line
     end
     local before = line:sub(1, start - 1)
-    if before:find(":%s*$") then
-        name = (before:match("(%a[%w.@_-]*%[%d+%]):%s*$") or before:match("(%a[%w.@_-]*):%s*$") or "") .. name
-    end
-    return name, text
+    return match_source(line) .. " " .. match_process(before) .. " " .. name, text
 end
 
 --- Read a line; returns whether it has a dump that is needed.
@@ -81,12 +105,15 @@ function keylog.read_charon_line(reader, number, line)
         reader.threads[name] = thread
     end
     if thread.label then
+        if text == thread.latest then -- logged twice, such as to standard output and standard error of a container
+            return true
+        end
         local offset, digits = text:match("%s(%d+): (%x%x .*)$")
         if tonumber(offset) == thread.have then
             local count = math.min(BYTES_PER_LINE, thread.size - thread.have)
             local data = compat.unhex((digits:sub(1, 3 * count):gsub("%s", "")))
             if data and #data == count then
-                thread.pieces[#thread.pieces + 1], thread.have = data, thread.have + count
+                thread.pieces[#thread.pieces + 1], thread.have, thread.latest = data, thread.have + count, text
                 if thread.have == thread.size then
                     finish_dump(reader, thread, number)
                 end
@@ -97,13 +124,57 @@ function keylog.read_charon_line(reader, number, line)
     end
     local label, size = match_label(text)
     if label and size <= MAX_DUMP then
-        thread.label, thread.size, thread.have, thread.pieces = label, size, 0, {}
+        thread.label, thread.size, thread.have, thread.pieces, thread.latest = label, size, 0, {}, text
         if size == 0 then
             finish_dump(reader, thread, number)
         end
         return true
     end
     return false
+end
+
+-- The text of an entry: of Docker, of journald, and of collectors of logs; nil if it has none.
+local function get_text(entry)
+    local text = entry.log or entry.MESSAGE or entry.message or entry.line
+    if type(text) == "table" and text ~= json.null then -- bytes that are not UTF-8
+        local bytes = {}
+        for at, byte in ipairs(text) do
+            if type(byte) ~= "number" or byte < 0 or byte > 255 or byte % 1 ~= 0 then
+                return nil
+            end
+            bytes[at] = string.char(byte)
+        end
+        return table.concat(bytes)
+    end
+    return type(text) == "string" and text or nil
+end
+
+-- The prefix of the lines of an entry. charon-systemd has the thread and the group in fields.
+local function make_prefix(entry)
+    if not entry.MESSAGE then
+        return ""
+    end
+    local process, pid = tostring(entry.SYSLOG_IDENTIFIER or "journal"), tostring(entry._PID or 0)
+    local prefix = string.format("journal %s[%s]: ", process, pid)
+    local thread, group = tostring(entry.THREAD):match("^%d%d?%d?%d?%d?$"), tostring(entry.GROUP):match("^%u%u%u$")
+    if thread and group then
+        prefix = string.format("%s%02d[%s] ", prefix, tonumber(thread), group)
+    end
+    return prefix
+end
+
+--- The lines of an entry in JSON; nil if the line is none.
+function keylog.unwrap(line)
+    local entry = line:sub(1, 1) == "{" and json.decode(line)
+    local text = type(entry) == "table" and get_text(entry)
+    if not text then
+        return nil
+    end
+    local prefix, lines = make_prefix(entry), {}
+    for part in text:gsub("\n+$", ""):gmatch("[^\n]+") do
+        lines[#lines + 1] = prefix .. part
+    end
+    return lines
 end
 
 local ENCRYPTION = {

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions, Vantage
 from ikeanalyze.analysis.read import analyse_captures as read_analysis
-from ikeanalyze.cli.exit_status import FAILED, log_stderr
+from ikeanalyze.cli.exit_status import FAILED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 
@@ -90,6 +90,13 @@ def analyse_captures(
         log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s {way} the compiled core")
     report_problems(analysis, captures, inputs.keys, messages)
     return analysis
+
+
+def make_undecrypted_error(capture: str, analysis: "Analysis", keys: Sequence[str]) -> CommandError:
+    """Return the error for a capture of which no message was decrypted; problems of its key files were printed."""
+    read = len(set(keys)) - len(analysis.skipped)
+    reason = "the keys decrypt no message" if read > 0 else "no file of --keys has usable keys"
+    return CommandError(f"{capture}: {reason}, so nothing was written")
 
 
 def _advise_core(captures: Sequence[str], messages: MessageOptions) -> None:

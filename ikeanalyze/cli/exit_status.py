@@ -45,14 +45,14 @@ def print_result(line: str) -> None:
 
 
 @contextmanager
-def convert_output_errors(path: str) -> Iterator[None]:
-    """Turn errors of the operating system, other than a closed pipe, into `OutputError`."""
+def convert_output_errors(path: str, option: str = "-o") -> Iterator[None]:
+    """Turn errors of the operating system, other than a closed pipe, into `OutputError`; `option` has the path."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise make_output_error("standard output" if path == "-" else path, error) from None
+        raise make_output_error("standard output" if path == "-" else path, error, option) from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 
 if TYPE_CHECKING:
+    from ikeanalyze.io.log_entries import LogEntries
     from ikeanalyze.keys.key_table import KeySetTable
 
 #: Warnings of one file that are kept; the others are only counted.
@@ -37,11 +38,12 @@ class KeyCollector(Struct):
     esp: list[EspKey] = field(default_factory=list)
     warnings: list[KeyWarning] = field(default_factory=list)
     dropped_warnings: int = 0  # warnings beyond `MAX_WARNINGS`
+    entries: "LogEntries | None" = None  # what converted the lines of the file; None: they are read as they are
 
     def warn(self, line: int | None, message: str) -> None:
         """Add a warning; beyond `MAX_WARNINGS`, only count it."""
         if len(self.warnings) < MAX_WARNINGS:
-            self.warnings.append(KeyWarning(self.path, line, message))
+            self.warnings.append(KeyWarning(self.path, self._find_line(line), message))
         else:
             self.dropped_warnings += 1
 
@@ -65,7 +67,10 @@ class KeyCollector(Struct):
 
     def make_origin(self, line: int | None) -> Origin:
         """Return the origin of a key in this file."""
-        return Origin(self.path, line)
+        return Origin(self.path, self._find_line(line))
+
+    def _find_line(self, line: int | None) -> int | None:
+        return line if line is None or self.entries is None else self.entries.find_line(line)
 
     @property
     def key_count(self) -> int:

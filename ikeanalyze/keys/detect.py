@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from ikeanalyze.io.decompress import DecompressedStream, decoder_for
+from ikeanalyze.io.decompress import DecompressedStream, log_decoder_for
 from ikeanalyze.keys.collector import KeyCollector, KeyWarning
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
-from ikeanalyze.keys.text_blocks import EndlessTextError, TextBlocks
+from ikeanalyze.keys.text_blocks import ENTRY_HEAD_BYTES, EndlessTextError, TextBlocks
 from ikeanalyze.keys.text_reader import TextReader
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: First bytes of pcap, in both byte orders and resolutions, and of pcapng.
 _CAPTURES: Final = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\n\r\r\n")
+#: First bytes of zip, 7-Zip, LZ4, rar and LZMA files, which are not decompressed.
+_COMPRESSED: Final = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"\x04\x22\x4d\x18", b"Rar!\x1a\x07", b"\x5d\0\0\x80\0")
+#: How `journalctl -o export` begins, whose texts have their length in binary before them.
+_JOURNAL_EXPORT: Final = b"__CURSOR="
 #: The first character of JSON with keys, and those that may follow.
 _JSON_BEGINNINGS: Final = {b"{": (b'"', b"}"), b"[": (b"{", b"]", b"[")}
 _MAX_JSON_BYTES: Final = 64 << 20  # a hundred thousand key sets
@@ -53,7 +57,7 @@ def read_keys(path: str) -> KeyFile:
     Raises:
         KeyFileError: the file cannot be read, or has no usable key.
     """
-    name = "standard input" if path == "-" else path
+    name = "standard input" if path == "-" else path or '""'
     collector = KeyCollector(name)
     with _open(path, name) as raw:
         try:
@@ -62,7 +66,7 @@ def read_keys(path: str) -> KeyFile:
             head = text.head()
             if head.startswith(_CAPTURES):
                 log, hint = None, _read_capture(stream, collector)
-            elif (document := _load_json(text, collector)) is not None:
+            elif not text.detect_entries() and (document := _load_json(text, collector)) is not None:
                 log, hint = None, _read_json(document, collector)
             else:
                 log, hint = _read_lines(text, collector)
@@ -86,7 +90,7 @@ def _open(path: str, name: str) -> AbstractContextManager[BinaryIO]:
             raise KeyFileError(f"{name}: is closed; name a file instead")
         return nullcontext(sys.stdin.buffer)  # not closed
     try:
-        stream = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        stream = open(path, "rb", ENTRY_HEAD_BYTES)  # noqa: SIM115 - the caller closes it
         if stat.S_ISDIR(os.fstat(stream.fileno()).st_mode):
             raise IsADirectoryError
         return stream
@@ -114,10 +118,13 @@ def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
     head = cast(io.BufferedReader, raw).peek(4)[:4]
     if not head:
         raise KeyFileError(f"{name}: the file is empty")
-    decoder = decoder_for(head)
+    try:
+        decoder = log_decoder_for(head)
+    except ModuleNotFoundError as error:
+        raise KeyFileError(f"{name}: compressed, and this Python has no {error.name}; decompress it first") from None
     if decoder is None:
         return raw
-    return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto))
+    return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto), ENTRY_HEAD_BYTES)
 
 
 def _load_json(text: TextBlocks, collector: KeyCollector) -> object | None:
@@ -163,11 +170,15 @@ def _read_capture(stream: BinaryIO, collector: KeyCollector) -> str:
 
 def _read_lines(text: TextBlocks, collector: KeyCollector) -> "tuple[CharonLog | None, str]":
     """Collect the keys of lines; returns the other values of a charon log, and the hint if the file contains no key."""
-    reader, readable = TextReader(collector), text.is_text
+    reader, readable, head = TextReader(collector), text.is_text, text.head()
     try:
         log = reader.read(text)
     except EndlessTextError as error:
         raise KeyFileError(f"{collector.path}: no key in its first {error}. {_SUPPORTED}") from None
+    if head.startswith(_JOURNAL_EXPORT):
+        return log, "This is journald's export format, which is not read; use journalctl -o json --all"
+    if head.startswith(_COMPRESSED):
+        return log, "The file is compressed or an archive, but not with gzip, zstd, xz or bzip2; unpack it first"
     return log, _suggest_log_settings(charon=reader.charon, pluto=reader.pluto, readable=readable)
 
 

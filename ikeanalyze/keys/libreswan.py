@@ -87,7 +87,7 @@ class LibreswanReader:
                 self._collector.warn(number, "ESP keys of tcpdump -E are not supported; use Wireshark's esp_sa table")
                 return True
             return False
-        self._collector.add_format(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
+        self._collector.add_format(SECRETS if not line[: match.start(1) - 4].strip() else LOG)
         version, role, *values = (value.decode("ascii", "replace") for value in match.groups())
         spi_i, spi_r = parse_hex(values[0]), parse_hex(values[1])
         if spi_i is None or spi_r is None or len(spi_i) != SPI_BYTES or len(spi_r) != SPI_BYTES:

@@ -1,19 +1,28 @@
 """Read a key file of lines in blocks of whole lines, whatever its encoding and compression."""
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final, cast
 
 from ikeanalyze.io.decompress import DamagedStreamError
+from ikeanalyze.io.log_entries import LogEntries, detect_entries
 from ikeanalyze.keys.collector import KeyCollector
 
 _UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
+#: Sequences that colour text or clear a line on terminals (ECMA-48, 5.4): tools colour what they write to a log.
+_ESCAPE: Final = b"\x1b"
+_CONTROL_SEQUENCE: Final = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 #: Bytes of a line that count; more than ten times the longest line of any format.
 MAX_LINE_BYTES: Final = 1 << 16
 _BLOCK_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 4096
+#: The first bytes of JSON, and of marks before entries in JSON.
+_ENTRY_BEGINNINGS: Final = (b"{", b"[", b"\x1e", b"d")
+#: First bytes with an entry of a container engine or of journald, if the file has entries.
+ENTRY_HEAD_BYTES: Final = 1 << 16
 #: What a device or pipe, which may never end, may have before its first line of a known format.
 _MAX_UNKNOWN_BYTES: Final = 256 << 20
 _MAX_UNKNOWN_LINES: Final = 4_000_000
@@ -33,8 +42,10 @@ class TextBlocks:
         self._collector = collector
         self._lines = 0  # so far
         self._size = 0  # bytes or characters so far
+        self._ahead = b""  # bytes that were read, but not yet given
+        self._entries: LogEntries | None = None  # converts the lines; None: they are text
         self.recognised = False  # the lines so far have one of a known format
-        #: The stream is a file, neither compressed nor UTF-16, so that reading blocks adds no warnings.
+        #: The stream is a file of text that is neither compressed nor UTF-16, so that reading blocks adds no warnings.
         self.is_plain_file = False
 
     @property
@@ -46,20 +57,34 @@ class TextBlocks:
         control = sum(byte < 32 and byte not in b"\t\n\r\x1b\0" for byte in head)
         return control * 20 <= len(head)
 
-    def head(self) -> bytes:
-        """Return the first bytes, at most `_HEAD_BYTES`, without advancing."""
-        return self._read(lambda: self._stream.peek(_HEAD_BYTES))[:_HEAD_BYTES]
+    def head(self, size: int = _HEAD_BYTES) -> bytes:
+        """Return the first bytes, at most `size`, without advancing."""
+        return (self._ahead or self._read(lambda: self._stream.peek(size)))[:size]
 
-    def text_head(self) -> bytes:
+    def text_head(self, size: int = _HEAD_BYTES) -> bytes:
         """Return the first bytes without a byte order mark, and of UTF-16 without NUL bytes, without advancing."""
-        head = self.head()
+        head = self.head(size)
         if head.startswith(_UTF16_BOMS):
             return head[2:].replace(b"\0", b"")
         return head.removeprefix(_UTF8_BOM)
 
+    def detect_entries(self) -> bool:
+        """Whether the lines are wrapped in the entries of a container engine or of journald; they are converted."""
+        if self.text_head().lstrip()[:1] in _ENTRY_BEGINNINGS and not self.head().startswith(_UTF16_BOMS):
+            self._read_first_line()
+        self._entries = self._collector.entries = detect_entries(self.text_head(ENTRY_HEAD_BYTES))
+        return self._entries is not None
+
+    def _read_first_line(self) -> None:
+        """Read ahead: the first piece of a pipe may be shorter than an entry."""
+        while b"\n" not in self._ahead and len(self._ahead) < ENTRY_HEAD_BYTES:
+            if not (piece := self._read(lambda: self._stream.read1(ENTRY_HEAD_BYTES))):
+                return
+            self._ahead += piece
+
     def read_all(self, limit: int) -> bytes | None:
         """Return the rest of the stream; None if it exceeds the limit."""
-        pieces, size = [], 0
+        pieces, size = [self._ahead], len(self._ahead)
         while piece := self._read(lambda: self._stream.read(1 << 16)):
             size += len(piece)
             if size > limit:
@@ -68,7 +93,9 @@ class TextBlocks:
         return b"".join(pieces)
 
     def read_blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield blocks of whole lines, without NUL bytes, and the number of their first lines, from 1.
+        """Yield blocks of whole lines, and the number of their first lines, from 1.
+
+        They have neither NUL bytes nor the control sequences of terminals.
 
         Lines end with a newline, except possibly the last one of the stream.
 
@@ -76,12 +103,26 @@ class TextBlocks:
             EndlessTextError: the stream is a long device or pipe, and none of its lines has been recognised.
         """
         is_utf16 = self.head().startswith(_UTF16_BOMS)
-        self.is_plain_file = self._ends and not is_utf16 and isinstance(self._stream.raw, io.FileIO)
-        for block in self._decode_utf16() if is_utf16 else self._split():
+        is_plain = not is_utf16 and self._entries is None
+        self.is_plain_file = self._ends and is_plain and isinstance(self._stream.raw, io.FileIO)
+        blocks = self._decode_utf16() if is_utf16 else self._split()
+        for text in blocks if self._entries is None else self._convert(blocks, self._entries):
+            block = _CONTROL_SEQUENCE.sub(b"", text) if _ESCAPE in text else text
             number = self._lines + 1
             self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
             yield number, block
             self._check_unknown()
+
+    def _convert(self, blocks: Iterator[bytes], entries: LogEntries) -> Iterator[bytes]:
+        """The text of entries."""
+        for block in blocks:
+            if text := entries.convert(block):
+                yield text
+        if text := entries.finish():
+            yield text
+        if entries.left_out:
+            problem = "journalctl left out messages of more than 4,096 bytes; it writes them with --all"
+            self._collector.warn(None, f"{problem} ({entries.left_out:,})")
 
     def _split(self) -> Iterator[bytes]:
         """The text, cut after the last newline of each block."""
@@ -105,8 +146,8 @@ class TextBlocks:
 
     def _read_block(self) -> tuple[bytes, bool, Exception | None]:
         """A block of the stream, whether it is the last one, and the damage after it."""
-        pieces: list[bytes] = []
-        size = 0
+        pieces = [self._ahead]
+        size, self._ahead = len(self._ahead), b""
         try:
             while size < _BLOCK_BYTES:
                 piece = self._stream.read1(_BLOCK_BYTES)

@@ -618,8 +618,10 @@ def exclusive_output_dir(out: Path) -> Iterator[None]:
         with tempfile.TemporaryFile(dir=out):
             pass
         claim = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    except FileExistsError:
+        raise LabError(f"{out}: is a file. Name a folder with -o") from None
     except OSError as error:
-        raise LabError(f"{out}: {error.strerror}") from None
+        raise LabError(f"{out}: cannot be written to ({error.strerror}). Name another folder with -o") from None
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -360,6 +360,8 @@ def load_cases(path: Path, overrides: Mapping[str, Any] = MappingProxyType({})) 
     """
     try:
         return expand_cases(_override(read_toml(str(path)), overrides), str(path), path.stem)
+    except IsADirectoryError:
+        raise LabScenarioError(f"{path}: is a directory; name a scenario in it") from None
     except OSError as error:
         raise LabScenarioError(f"{path}: {error.strerror}") from None
     except TomlFileError as error:

@@ -50,6 +50,16 @@ def test_wrong_usage_is_refused(run, tmp_path):
         (("-",), 2, "cannot be standard input"),
         ((CAPTURE, "--key", CAPTURE), 2, "it would be overwritten"),
         ((CAPTURE, "--key", KEYS), 1, "not an anonymization key"),
+        (
+            (CAPTURE, "--keys", KEYS, "--write-keys", str(tmp_path)),
+            1,
+            f"{tmp_path}: is a directory. Name a file with --write-keys",
+        ),
+        (
+            (CAPTURE, "--key", str(tmp_path / "no" / "key")),
+            1,
+            f"{tmp_path}/no/key: cannot be written: No such file or directory. Name another output with --key",
+        ),
         ((CAPTURE, "--keys", str(LAB_CAPTURES / "ecdsa.keys.json")), 1, "the keys decrypt no message"),
     ]
     for arguments, status, message in cases:

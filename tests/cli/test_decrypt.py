@@ -191,6 +191,14 @@ def test_keys_that_do_not_fit_are_reported(decrypt):
     assert not out.exists()
 
 
+def test_without_any_keys_nothing_is_said_of_those_that_do_not_fit(decrypt):
+    done, out = decrypt(capture_of("psk-classic"), "nothing\n", "nothing else\n")
+    assert (done.exit_code, out.exists()) == (1, False)
+    *files, last = done.stderr.splitlines()
+    assert ["contains no key" in line for line in files] == [True, True]
+    assert last.endswith(": no file of --keys has usable keys, so nothing was written")
+
+
 def test_a_key_file_that_is_none(decrypt):
     done, out = decrypt(capture_of("psk-classic"), log_of("psk-classic"), "nothing\n")
     assert done.exit_code == 3

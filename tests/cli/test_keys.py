@@ -130,11 +130,27 @@ def test_the_list_is_written_to_a_file(run, tmp_path):
 
 
 def test_an_output_that_cannot_be_written(run, tmp_path):
-    done = run("keys", PQ, "--to", "json", "-o", str(tmp_path / "no" / "x"))
-    assert done.exit_code == 1
-    assert "cannot be written" in done.stderr
     (tmp_path / "file").touch()
-    assert run("keys", PQ, "--to", "wireshark", "-o", str(tmp_path / "file")).exit_code == 1
+    for arguments, path, problem in (
+        (
+            ("--to", "json"),
+            tmp_path / "no" / "x",
+            f"the directory {tmp_path}/no does not exist. Create it first, or name",
+        ),
+        (("--to", "json"), tmp_path, "is a directory. Name a file with -o"),
+        ((), tmp_path, "is a directory. Name a file with -o"),
+        (("--embed", str(CAPTURES / "pq-mlkem768-psk.pcap")), tmp_path, "is a directory. Name a file with -o"),
+        (
+            ("--to", "wireshark"),
+            tmp_path / "file",
+            "is a file, and this needs a directory. Name another output with -o",
+        ),
+        (("--to", "wireshark"), tmp_path / "file" / "x", f"{tmp_path}/file is a file, not a directory. Name another"),
+    ):
+        done = run("keys", PQ, *arguments, "-o", str(path))
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"ikeanalyze: {path}: {problem}")
+        assert done.stderr.count("\n") == 1
 
 
 def test_what_is_read_is_not_written_over(run, tmp_path):
@@ -157,6 +173,11 @@ def test_what_is_read_is_not_written_over(run, tmp_path):
     [
         (("--to", "pdf", "-o", "x"), "'pdf' is not one of 'wireshark', 'json'"),
         (("--format", "csv"), "'csv' is not one of 'terminal', 'json'"),
+        (
+            ("--to", "json", "--format", "json", "-o", "x"),
+            "--format: is for the list of keys, not for --to and --embed",
+        ),
+        (("--embed", "x.pcap", "--format", "json", "-o", "x"), "--format: is for the list of keys"),
         (("-", "-"), "only once"),
         (("--no-such",), "No such option"),
     ],

@@ -1,6 +1,8 @@
 import csv
 import io
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,14 @@ def test_all_options_are_used(run, tmp_path):
     peer = next(processor for processor in computed["processors"] if processor["suite"] == "aes128-sha256")
     assert peer["ceiling_bps"] == pytest.approx(8 * 500 / (500 * 20 / 100e6))
     assert [delay["rate_bps"] for delay in peer["delays"]] == [1e5, 1e6]
+
+
+def test_json_names_a_path_that_is_not_utf8(run, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.pcap")
+    Path(path).write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
+    done = run("overhead", "measure", path, "--format", "json")
+    assert json.loads(done.stdout)["measured"]["capture"] == f"{tmp_path}/\\xff.pcap"
+    assert "\\ud" not in done.stdout
 
 
 def test_the_paper_is_reproduced(run):

@@ -157,6 +157,23 @@ def test_installing_works_without_tshark(run, tmp_path, monkeypatch):
     assert run("wireshark", "uninstall").stdout.startswith("Nothing was installed in ~")
 
 
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, True), (0o604, True), (0o644, True)])
+def test_keys_that_other_users_can_read_are_named(run, tmp_path, monkeypatch, mode, warned):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("WIRESHARK_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert "keys" not in rows(run("wireshark", "status").stdout)
+    path = tmp_path / ".config/wireshark/ikex_keys"
+    path.parent.mkdir(parents=True)
+    path.write_text("secret")
+    path.chmod(mode)
+    name = "~/.config/wireshark/ikex_keys"
+    assert rows(run("wireshark", "status").stdout)["keys"] == name + (
+        f": other users can read it: chmod 600 {name}" if warned else ""
+    )
+
+
 def test_another_program_is_not_tshark(run):
     done = run("wireshark", "install", "--tshark", "true")
     assert (done.exit_code, done.stderr) == (1, "ikeanalyze: true not found, or not a tshark\n")

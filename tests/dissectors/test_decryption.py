@@ -1,8 +1,11 @@
 """Decryption in the plugin, with the ciphers of newer versions of Wireshark and with its own in older ones."""
 
+import bz2
 import gzip
 import json
+import lzma
 import re
+from itertools import zip_longest
 from random import Random
 
 import polars as pl
@@ -13,6 +16,9 @@ from tests.craft import Handshake, Trace, ike
 from tests.dissectors.encryption import AUTH, EncryptedSa, captured, init, matrix
 from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import fields, findings, run_plugin
+from tests.keys.logs_of import LOGS, lines
+from tests.keys.mutated_logs import MUTATIONS, TWO_DAEMONS, of_one_thread
+from tests.keys.wrapped_logs import WRAPPED
 from tests.paths import CAPTURES
 
 PQ = CAPTURES / "pq-mlkem768-psk.pcap"
@@ -305,6 +311,11 @@ def test_an_encapsulation_key_above_the_modulus_is_reported(tshark):
         ("hello\nworld\n", "line 1: neither a row of Wireshark's key tables nor a line of a log; ignored"),
         ("# a comment\n", "contains no key"),
         (b"\x1f\x8bgzip", "convert it with `ikeanalyze keys FILE --to json`"),
+        (lzma.compress(b"xz"), "convert it with `ikeanalyze keys FILE --to json`"),
+        (bz2.compress(b"bzip2"), "convert it with `ikeanalyze keys FILE --to json`"),
+        ('{"MESSAGE":"some text","THREAD":"99999999999999999999","GROUP":"IKE","_PID":{}}\n', "neither a row"),
+        ('{"MESSAGE":[300, -1, 1.5]}\n', "contains no key; a log of charon needs"),
+        ('{"log":"some text\\n"}\n', "neither a row of Wireshark's key tables nor a line of a log; ignored"),
     ],
 )
 def test_a_bad_key_file_is_reported_once_without_secrets(tshark, content, expected):
@@ -358,6 +369,36 @@ def test_further_lines_of_a_dump_in_the_journal_have_no_prefix(tshark):
     lines = [re.sub(r"^\S+ \d\d\[[A-Z]{3}\] ", "", line) for line in _log_of_pq()]
     prefix = "Nov 21 12:00:00 host charon-systemd[812]: "
     log = "\n".join((" " * len(prefix) if re.match(" *[0-9]+: ", line) else prefix) + line for line in lines)
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("name", WRAPPED)
+def test_logs_of_containers_and_machines(tshark, name):
+    log = WRAPPED[name](lines("pq-mlkem768-psk.charon"))
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("name", ["journalctl-252.json", "journalctl-252-all.json", "journalctl-252.verbose"])
+def test_what_journalctl_writes(tshark, name):
+    log = gzip.decompress((LOGS / f"{name}.gz").read_bytes())
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("name", TWO_DAEMONS)
+def test_daemons_whose_threads_have_the_same_numbers(tshark, name):
+    recorded = [of_one_thread(lines(f"{log}.charon")) for log in ("psk-classic", "pq-mlkem768-psk")]
+    queues = [[prefix + line for line in log] for prefix, log in zip(TWO_DAEMONS[name], recorded, strict=True)]
+    merged = b"\n".join(line for pair in zip_longest(*queues) for line in pair if line is not None)
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=merged) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("change", ["repeated messages", "all lines twice"])
+def test_what_two_loggers_write_to_one_log(tshark, change):
+    log = b"\n".join(MUTATIONS[change](lines("pq-mlkem768-psk.charon"), Random()))
     assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
 
 

@@ -2,7 +2,8 @@
 
 import gzip
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from msgspec import structs
@@ -77,9 +78,13 @@ def swap(lines: list[bytes], chance: random.Random) -> list[bytes]:
     return lines
 
 
-def interleave(lines: list[bytes], chance: random.Random) -> list[bytes]:
-    """Two daemons in one syslog."""
-    queues = [[b"Nov 21 12:00:00 host charon[%d]: %b" % (pid, line) for line in lines] for pid in (1, 2)]
+def interleave(
+    lines: list[bytes],
+    chance: random.Random,
+    prefixes: Sequence[bytes] = (b"Nov 21 12:00:00 host charon[1]: ", b"Nov 21 12:00:00 host charon[2]: "),
+) -> list[bytes]:
+    """Two daemons in one log."""
+    queues = [[prefix + line for line in lines] for prefix in prefixes]
     merged = []
     while all(queues):
         queue = chance.choice(queues)
@@ -88,6 +93,37 @@ def interleave(lines: list[bytes], chance: random.Random) -> list[bytes]:
         del queue[:count]
     return merged + queues[0] + queues[1]
 
+
+def of_one_thread(lines: list[bytes]) -> list[bytes]:
+    return [re.sub(rb"^(?:\S+ )?\d\d\[", b"11[", line) for line in lines]
+
+
+def interleave_one_thread(*prefixes: bytes) -> Callable[[list[bytes], random.Random], list[bytes]]:
+    """Two daemons in one log, whose messages are of threads of the same number."""
+    return lambda lines, chance: interleave(of_one_thread(lines), chance, prefixes)
+
+
+def repeat_messages(lines: list[bytes], _: random.Random) -> list[bytes]:
+    """Each message twice, with its dump."""
+    messages: list[list[bytes]] = []
+    for line in lines:
+        if messages and re.search(rb"\]\s+\d+: [0-9A-F]{2} ", line):
+            messages[-1].append(line)
+        else:
+            messages.append([line])
+    return [line for message in messages for line in message * 2]
+
+
+#: What precedes the lines of two daemons in a log.
+TWO_DAEMONS: dict[str, tuple[bytes, bytes]] = {
+    "docker compose": (b"left-1   | ", b"right-1  | "),
+    "docker compose with times": (b"left-1   | 2026-11-21T12:00:00.5Z ", b"right-1  | 2026-11-21T12:00:00.25Z "),
+    "kubectl": (b"[pod/left-0/charon] ", b"[pod/right-0/charon] "),
+    "RFC 5424": (b"<30>1 2026-11-21T12:00:00Z host charon 1 - - ", b"<30>1 2026-11-21T12:00:00Z host charon 2 - - "),
+    "two hosts": (b"Nov 21 12:00:00 left charon: ", b"Nov 21 12:00:00 right charon: "),
+    "two hosts with a process": (b"Nov 21 12:00:00 left charon[1]: ", b"Nov 21 12:00:00 right charon[1]: "),
+    "two addresses": (b"Nov 21 12:00:00 10.0.0.1 charon[1]: ", b"Nov 21 12:00:00 10.0.0.2 charon[1]: "),
+}
 
 MUTATIONS: dict[str, Callable[[list[bytes], random.Random], list[bytes]]] = {
     "none": lambda lines, _: lines,
@@ -103,6 +139,9 @@ MUTATIONS: dict[str, Callable[[list[bytes], random.Random], list[bytes]]] = {
     "no time": with_prefix(b""),
     "journal": as_journal,
     "two daemons": interleave,
+    **{name: interleave_one_thread(*prefixes) for name, prefixes in TWO_DAEMONS.items()},
+    "repeated messages": repeat_messages,
+    "all lines twice": lambda lines, _: [line for line in lines for line in (line, line)],
     "rows in between": lambda lines, chance: [x for line in lines for x in [ROW] * (chance.random() < 0.01) + [line]],
     "junk before": lambda lines, _: [b"some, text\n"] * 150 + lines,
 }

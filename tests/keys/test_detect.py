@@ -1,6 +1,8 @@
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import sys
 from contextlib import suppress
@@ -9,7 +11,10 @@ import pytest
 import zstandard
 
 from ikeanalyze.keys.detect import KeyFileError, read_keys
+from ikeanalyze.keys.json_keys import build_key_document
 from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain
+from tests.keys.test_text_blocks import SmallReads
+from tests.keys.wrapped_logs import WRAPPED
 from tests.paths import CAPTURES
 
 KEY = "00112233445566778899aabbccddeeff"
@@ -66,10 +71,51 @@ def test_the_format_is_found_by_content(file, content, form):
         lambda data: zstandard.compress(data),
         lambda data: zstandard.compress(data[:5000]) + zstandard.compress(data[5000:]),
         lambda data: b"x" * 200_000 + b"\n" + data,
+        lzma.compress,
+        lambda data: lzma.compress(data[:5000]) + bytes(8) + lzma.compress(data[5000:]),
+        bz2.compress,
+        lambda data: bz2.compress(data[:5000]) + bz2.compress(data[5000:]),
     ],
 )
 def test_ways_to_write_a_log(file, change):
     assert plain(read_keys(file(change(LOG))).key_sets) == expected("pq-mlkem768-psk")
+
+
+def test_a_compression_that_this_python_lacks(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    with pytest.raises(KeyFileError, match=r"compressed, and this Python has no lzma; decompress it first"):
+        read_keys(file(lzma.compress(LOG)))
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+@pytest.mark.parametrize("name", ["pq-mlkem768-psk.charon", "libreswan-4.10-cbc.i", "charon-5.9.8-rekeys.r"])
+def test_logs_of_containers_and_machines(file, wrap, name):
+    log = lines(name)
+    plain_log = read_keys(file(b"\n".join(log) + b"\n"))
+    keys = read_keys(file(WRAPPED[wrap](log)))
+    assert [(k.spi_i, k.spi_r, k.encryption) for k in keys.key_sets] == [
+        (k.spi_i, k.spi_r, k.encryption) for k in plain_log.key_sets
+    ]
+    assert plain(keys.key_sets) == plain(plain_log.key_sets)
+    assert [k.origin.line for k in keys.key_sets] == [k.origin.line for k in plain_log.key_sets]
+    assert (keys.formats, keys.warnings) == (plain_log.formats, plain_log.warnings)
+
+
+@pytest.mark.parametrize("name", ["journalctl-252.json", "journalctl-252-all.json", "journalctl-252.verbose"])
+def test_what_journalctl_writes(file, name):
+    """charon-systemd's journal, and without --all what journalctl leaves out of it: octets of AUTH."""
+    content = gzip.decompress((LOGS / f"{name}.gz").read_bytes())
+    keys = read_keys(file(content))
+    assert plain(keys.key_sets) == expected("pq-mlkem768-psk")
+    assert [k.spi_i for k in keys.key_sets] == [bytes.fromhex("904a132d2b087803")] * 2
+    assert [str(warning).partition(": ")[2] for warning in keys.warnings] == (
+        ["journalctl left out messages of more than 4,096 bytes; it writes them with --all (2)"]
+        if name == "journalctl-252.json"
+        else []
+    )
+    for key_set in keys.key_sets:  # the line of the file has the SK_d that begins the keys
+        line = content.splitlines()[key_set.origin.line - 1]
+        assert b"Sk_d secret => 48 bytes" in line
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
@@ -133,6 +179,10 @@ def test_damaged_compressed_data(file):
         (b'{"a": ', "contains no usable key. Line 1: invalid JSON"),
         (b"[" * 100_000, "begins as JSON"),
         (b'{"\xff": 1}', "begins as JSON"),
+        (b"PK\x03\x04" + bytes(range(256)), "contains no key. The file is compressed or an archive, but not with gzip"),
+        (b"__CURSOR=s=0\nMESSAGE=09[IKE] initiating IKE_SA c[1]\n", "journald's export format, which is not read; use"),
+        (b'{"log":"some text\\n"}\n', "contains no key. Supported are"),
+        (b'{"log":"09[IKE] initiating IKE_SA c[1]\\n"}\n', "it has keys if its filelog section sets ike = 4"),
         (b"[12:00] some text\n", "contains no key. Supported are"),
         ((CAPTURES / "psk-classic.pcap").read_bytes(), "is a capture"),
         (gzip.compress((CAPTURES / "eap-md5-radius.pcapng").read_bytes(), mtime=0), "is a capture"),
@@ -153,6 +203,7 @@ def test_paths_that_are_no_files(tmp_path):
     for path, why in (
         (tmp_path, "is a directory"),
         (tmp_path / "x", "no such file"),
+        ("", '^"": no such file'),
         ("a\0b", "cannot be opened"),
     ):
         with pytest.raises(KeyFileError, match=why):
@@ -168,6 +219,18 @@ def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(KeyFileError, match="is closed"):
         read_keys("-")
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, 1 << 20])
+@pytest.mark.parametrize("name", ["docker, json-file", "keys", "list"])
+def test_the_first_piece_of_a_pipe_may_be_short(monkeypatch, size, name):
+    data = WRAPPED["docker, json-file"](lines("pq-mlkem768-psk.charon"))
+    if name != "docker, json-file":
+        key_file = read_keys(str(CAPTURES / "pq-mlkem768-psk.keys.json"))
+        document = build_key_document(key_file.key_sets, [], [])
+        data = json.dumps(document if name == "keys" else document["key_sets"]).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(SmallReads(data, size))))
+    assert plain(read_keys("-").key_sets) == expected("pq-mlkem768-psk")
 
 
 def test_the_repr_has_no_secret():

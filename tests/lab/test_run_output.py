@@ -26,9 +26,18 @@ def test_a_second_run_in_the_same_folder_is_refused(tmp_path):
 
 def test_what_is_no_folder_is_said(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(LabError, match=r"file: File exists"), exclusive_output_dir(tmp_path / "file"):
+    with (
+        pytest.raises(LabError, match=r"file: is a file\. Name a folder with -o"),
+        exclusive_output_dir(tmp_path / "file"),
+    ):
         pass
-    with pytest.raises(LabError, match=r"Not a directory"), exclusive_output_dir(tmp_path / "file" / "below"):
+    with (
+        pytest.raises(LabError, match=r"below: cannot be written to \(Not a directory\)\. Name another folder with -o"),
+        exclusive_output_dir(tmp_path / "file" / "below"),
+    ):
         pass
-    with pytest.raises(LabError, match=r"/proc/nothing: No such file"), exclusive_output_dir(Path("/proc/nothing")):
+    with (
+        pytest.raises(LabError, match=r"/proc/nothing: cannot be written to \(No such file"),
+        exclusive_output_dir(Path("/proc/nothing")),
+    ):
         pass

@@ -242,3 +242,8 @@ def test_bursts_without_loss_are_none():
         (True, True),
         (True, False),
     ]
+
+
+def test_a_folder_is_no_scenario(tmp_path):
+    with pytest.raises(LabScenarioError, match=r": is a directory; name a scenario in it$"):
+        load_cases(tmp_path)

@@ -127,7 +127,7 @@ def open_source(path: str | os.PathLike[str]) -> CaptureSource:
         CaptureError: the file does not exist, is a directory, cannot be read, or is empty.
     """
     path = os.fspath(path)
-    name = "standard input" if path == "-" else path
+    name = "standard input" if path == "-" else path or '""'
     try:
         raw = _get_standard_input() if path == "-" else open(path, "rb", buffering=0)  # noqa: SIM115
     except FileNotFoundError:

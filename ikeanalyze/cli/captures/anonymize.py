@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, make_undecrypted_error, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
@@ -74,6 +74,8 @@ def anonymize(
     if "-" in named:
         raise typer.BadParameter("keys are secrets: name a file", param_hint="--key")
     check_output(output.output)
+    if output.write_keys is not None:
+        check_output(output.write_keys, option="--write-keys")
     # imported here because they load cryptography
     from ikeanalyze.sharing.anonymize.pseudonyms import (
         AnonymizationKeyError,
@@ -82,7 +84,7 @@ def anonymize(
         make_key,
     )
 
-    with fail_command(AnonymizationKeyError), convert_output_errors(output.key or ""):
+    with fail_command(AnonymizationKeyError), convert_output_errors(output.key or "", "--key"):
         pseudonyms = Pseudonyms(make_key() if output.key is None else load_or_create_key(output.key))
     contents, key_sets, skipped = _read_keys(capture, inputs, messages, pseudonyms)
     from ikeanalyze.sharing.anonymize.capture import anonymize_capture
@@ -112,7 +114,7 @@ def _read_keys(
     analysis = read_captures([capture], inputs, messages, ReadOptions(lab_manifests=False, on_contents=rewriter.take))
     contents = rewriter.get_contents()
     if not contents.opened:
-        raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
+        raise make_undecrypted_error(capture, analysis, inputs.keys)
     return contents, rewriter.used.key_sets, bool(analysis.skipped)
 
 
@@ -120,7 +122,7 @@ def _write_keys(path: str, key_sets: "list[KeySet]") -> None:
     from ikeanalyze.io.atomic_write import write_private
     from ikeanalyze.keys.export import build_key_json
 
-    with convert_output_errors(path):
+    with convert_output_errors(path, "--write-keys"):
         write_private(path, build_key_json(key_sets, [], []))
 
 

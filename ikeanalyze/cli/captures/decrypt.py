@@ -7,8 +7,8 @@ import typer
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.rewrite import rewrite_capture
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
-from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, make_undecrypted_error, read_captures
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
@@ -52,7 +52,7 @@ def decrypt(
     check_output(output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:
-        raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
+        raise make_undecrypted_error(capture, analysis, inputs.keys)
     # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 

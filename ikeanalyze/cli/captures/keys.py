@@ -31,7 +31,7 @@ from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import UnexportedKey, build_key_json, build_wireshark_tables, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.core.output import open_output
+from ikeanalyze.render.core.output import check_output, open_output
 from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.keys.formats import FORMATS
 from ikeanalyze.render.keys.text import KeyList
@@ -87,8 +87,9 @@ def keys(
     its algorithms, and a fingerprint to compare it with other files.
 
     A FILE is a Wireshark key table (of IKEv2, IKEv1 or ESP) such as strongSwan's save-keys writes, a log of charon with
-    ike = 4 or of libreswan with plutodebug=private, a secret file of tcpdump -E, or JSON from --to json; plain or
-    compressed with gzip or zstd. The format is detected from the content. - is standard input.
+    ike = 4 or of libreswan with plutodebug=private, as written or as JSON of Docker or journalctl, a secret file of
+    tcpdump -E, or JSON from --to json; plain or compressed with gzip, zstd, xz or bzip2. The format is detected from
+    the content. - is standard input.
 
     A FILE may also be a pcapng capture with keys that --embed put into it.
 
@@ -100,10 +101,15 @@ def keys(
             "keys are secrets: name a file or directory with -o, or use --show-secrets for standard output",
             param_hint="--to",
         )
+    if output.output_format is not None and (output.to is not None or output.embed is not None):
+        raise typer.BadParameter(
+            "is for the list of keys, not for --to and --embed, which write the keys", param_hint="--format"
+        )
     output_format = choose_format(output.output_format, output.output, list(FORMATS)) if output.to is None else ""
     if output.embed is not None:
         _check_embedding(output)
     check_inputs({"FILE": files, "--embed": [] if output.embed is None else [output.embed]}, output.output)
+    check_output(output.output, directory=output.to is KeyFormat.WIRESHARK)
     key_files: list[KeyFile] = []
     skipped: list[tuple[str, str]] = []
     for path in files:

@@ -1,6 +1,7 @@
 """`ikeanalyze wireshark`: install, remove and check the Wireshark plugin on this machine."""
 
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -111,6 +112,7 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
             steps = installer.compare_installation(files, installed)
         rows.append(("installed", _describe_installation(installed, steps)))
     rows += _describe_loaded(program, installed)
+    rows += _describe_keys(folders)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print_result(f"{name:{width}}  {value}")
@@ -118,6 +120,18 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
         if step.done is not FileStatus.SAME:
             print_result(f"  {_STATES.get(step.done, str(step.done))}: {_display(step.path)}")
     _warn_superuser(messages)
+
+
+def _describe_keys(folders: WiresharkFolders) -> list[tuple[str, str]]:
+    """The file with keys that the plugin reads by default, if there is one, and whether only its owner can read it."""
+    path = folders.profiles.parent / plugin_files.KEY_FILE
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return []
+    if os.name == "posix" and mode & (stat.S_IRGRP | stat.S_IROTH):
+        return [("keys", f"{_display(path)}: other users can read it: chmod 600 {_display(path)}")]
+    return [("keys", _display(path))]
 
 
 def _describe_program(name: str, program: TsharkInfo | None) -> list[tuple[str, str]]:

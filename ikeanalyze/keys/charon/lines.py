@@ -6,7 +6,8 @@ A line of a file or of syslog names the thread and the group of the message and,
     Nov 21 12:00:00 host charon[812]: 09[IKE] <name|1>    0: 9F 7E 89 CE B0 B5 CA 04 FE 0E 5C 4B 30 C0 18 4E  ..........
 
 The messages of charon-systemd in the journal have neither; there, the further lines of a dump are indented. The text
-before depends on `time_format`, syslog or journalctl and is ignored, except for the process.
+before depends on `time_format`, syslog, journalctl or a container engine and is ignored, except for the process, its
+host and its container: the daemons of a merged log have the same numbers of threads.
 """
 
 import re
@@ -19,11 +20,13 @@ from msgspec.structs import replace
 
 from ikeanalyze.crypto.sk_payload import WithSecrets
 
-#: A thread: the process name of syslog, empty if missing, and the thread number, None if missing.
+#: A thread: its daemon (container, host and process), empty if not logged, and the thread number, None if missing.
 Thread = tuple[bytes, int | None]
 
 _PREFIX: Final = re.compile(rb"(?:^|[\s:])(\d{2,5})\[([A-Z]{3})\d?\](?: <(?:[^>]*\|)?(\d{1,10})>)? ?")
-_PROCESS: Final = re.compile(rb"([A-Za-z][\w.@-]*(?:\[\d+\])?):\s*$")
+_PROCESS: Final = re.compile(rb"((?:(?<!\S)(?:[A-Za-z][\w.-]*|\d+(?:\.\d+){3}) )?[A-Za-z][\w.@-]*(?:\[\d+\])?):\s*$")
+#: The beginning of lines of `docker compose logs`, of `kubectl logs --prefix`, and of syslog by RFC 5424, section 6.
+_SOURCE: Final = re.compile(rb"([\w.-]+) +\| |\[(pod/[^]\s]+)\] |<\d{1,3}>1 \S+ (\S+ \S+ \S+) ")
 _JOURNAL: Final = re.compile(rb"^\S.*? [A-Za-z][\w.@-]*\[\d+\]: ")
 _LABEL: Final = re.compile(rb"(.{1,100}?) => (\d{1,7}) bytes @ (?:0x[0-9a-fA-F]+|\(nil\))\s*$")
 _HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}[ ]*){1,16})")
@@ -66,7 +69,10 @@ def _parse_prefix(line: bytes) -> _Prefix | None:
     if prefix is None:
         return None
     process = _PROCESS.search(line, 0, prefix.start(1) if numbered else prefix.end())
+    source = _SOURCE.match(line)
     name = process[1] if process else b""
+    if source is not None:
+        name = b" ".join([source[source.lastindex or 0], name])
     if numbered is None:
         return _Prefix((name, None), None, None, prefix.end())
     sa = None if numbered[3] is None else int(numbered[3])
@@ -77,6 +83,7 @@ def _parse_prefix(line: bytes) -> _Prefix | None:
 class _Dump:
     message: LogMessage
     size: int
+    latest: bytes = field(repr=False)  # the last line
     data: bytearray = field(default_factory=bytearray, repr=False)
 
 
@@ -154,6 +161,8 @@ class LogMessageReader:
         completed = []
         dump = self._open.get(thread)
         if dump is not None:
+            if text == dump.latest:  # logged twice, such as to standard output and standard error of a container
+                return []
             if self._append(dump, text):
                 if len(dump.data) < dump.size:
                     return []
@@ -178,7 +187,7 @@ class LogMessageReader:
         elif size <= _MAX_DUMP_BYTES:
             if len(self._open) >= _MAX_THREADS:
                 completed.append(self._open.pop(next(iter(self._open))).message)
-            self._open[thread] = _Dump(message, size)
+            self._open[thread] = _Dump(message, size, text)
         return completed
 
     def _append(self, dump: _Dump, text: bytes) -> bool:
@@ -192,4 +201,5 @@ class LogMessageReader:
         if len(octets) < count:
             return False
         dump.data += octets
+        dump.latest = text
         return True

@@ -91,6 +91,7 @@ class _ThreadState:
     block: LoggedDerivation | None = None
     position: int = -1  # in `_DERIVATION`, of the last dump of the block
     latest: LogMessage | None = None  # message of that dump
+    repeatable: LogMessage | None = None  # the last dump, unless other messages follow it
     mixed: bool = False  # the log does not name threads, and dumps of two derivations are interleaved
     phase1: LoggedPhase1Key | None = None  # whose cookie is still unknown
     secret_size: int = 0  # bytes of the last Diffie-Hellman secret
@@ -203,6 +204,9 @@ class CharonReader:
                 message.line, f'the hex dump of "{text.decode("ascii", "replace")}" is incomplete; not used'
             )
         thread = self._get_thread(message)
+        before, thread.repeatable = thread.repeatable, message
+        if before is not None and data is not None and before.data == data and before.text == text:
+            return  # logged twice, such as to two facilities of syslog
         place = _DERIVATION.get(text)
         if place is not None:
             self._add_to_derivation(message, place, thread)
@@ -213,6 +217,7 @@ class CharonReader:
 
     def _handle_text(self, message: LogMessage) -> None:
         text, thread = message.text, self._get_thread(message)
+        thread.repeatable = None
         process = message.thread[0]
         if text.startswith((b"received packet", b"parsed ")):
             thread.sa, thread.hashed_back, thread.proposal, thread.phase1 = None, False, None, None

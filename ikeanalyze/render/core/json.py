@@ -4,10 +4,33 @@ import re
 from json import JSONEncoder
 from typing import Any, Final
 
+from ikeanalyze.render.core.values import escape_surrogates
+
 _WIDTH: Final = 120
 _NON_ASCII: Final = re.compile(r"[^\x00-\x7e]+")
 
-encode_json: Final = JSONEncoder(allow_nan=False).encode
+#: How a lone surrogate looks in JSON; a pair and a backslash before "ud" do as well.
+_SURROGATE: Final = "\\ud"
+
+_encode: Final = JSONEncoder(allow_nan=False).encode
+
+
+def encode_json(value: Any) -> str:
+    r"""Return `value` as JSON on one line, in ASCII.
+
+    Bytes of a path that are not UTF-8 (PEP 383) are lone surrogates in Python, which many parsers of JSON refuse (RFC
+    8259, section 8.2). They are written as in tables, `\xff`.
+    """
+    text = _encode(value)
+    return text if _SURROGATE not in text else _encode(_escape_surrogates(value))
+
+
+def _escape_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, dict):
+        return {_escape_surrogates(key): _escape_surrogates(item) for key, item in value.items()}
+    return [_escape_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def escape_non_ascii(text: str) -> str:

@@ -31,6 +31,8 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
         if sys.stdout is None:
             raise OutputError("standard output", "is closed. Name another output with -o")
         return
+    if not path:
+        raise OutputError('""', f"is not the name of an output. Name one with {option}")
     target = Path(path)
     try:
         if directory:
@@ -50,6 +52,8 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
                 )
     except OSError as error:
         raise make_output_error(path, error, option) from None
+    if not parent.is_dir():
+        raise OutputError(path, f"{parent} is a file, not a directory. Name another output with {option}")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError(path, f"no permission to write in {parent}. Name another output with {option}")
 

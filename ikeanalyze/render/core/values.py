@@ -1,5 +1,6 @@
 """Values for text output: times, numbers, lists, and escaped text from a capture."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -16,6 +17,7 @@ Cell = str | int | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Characters with which a formula of a spreadsheet begins.
 FORMULA_BEGINS: Final = ("=", "+", "-", "@")
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def format_iso_time(ns: int | None) -> str | None:
@@ -156,6 +158,11 @@ def escape_text(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape_character(c) for c in text)
+
+
+def escape_surrogates(text: str) -> str:
+    """Return `text` with escapes for lone surrogates, as of bytes of a path that are not UTF-8."""
+    return _SURROGATES.sub(lambda match: _escape_character(match[0]), text)
 
 
 def _escape_character(character: str) -> str:

@@ -102,6 +102,8 @@ def test_standard_input_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"nothing\.pcap: no such file"):
         open_source(tmp_path / "nothing.pcap")
+    with pytest.raises(CaptureError, match=r'^"": no such file'):
+        open_source("")
 
 
 def test_a_directory_is_an_error(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 import hmac
 import random
 import re
+from itertools import zip_longest
 
 import pytest
 
 from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain, read
+from tests.keys.mutated_logs import MUTATIONS, TWO_DAEMONS, of_one_thread
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -308,3 +310,34 @@ def test_a_damaged_log_raises_nothing():
                     broken[n] = bytes(line[: rng.randrange(len(line) + 1)])
         findings, _ = read(broken)
         assert len(findings.key_sets) <= 6
+
+
+@pytest.mark.parametrize("name", TWO_DAEMONS)
+def test_daemons_whose_threads_have_the_same_numbers(name):
+    """As in the output of `docker compose logs` with both peers."""
+    recorded = [of_one_thread(lines(f"{log}.charon")) for log in ("psk-classic", "pq-mlkem768-psk")]
+    queues = [[prefix + line for line in log] for prefix, log in zip(TWO_DAEMONS[name], recorded, strict=True)]
+    merged = [line for pair in zip_longest(*queues) for line in pair if line is not None]
+    findings, log = read(merged)
+    assert sorted(key["Sk_ei"] for key in plain(findings.key_sets)) == sorted(
+        key["Sk_ei"] for log in ("psk-classic", "pq-mlkem768-psk") for key in expected(log)
+    )
+    assert (findings.warnings, len(log.auths), len(log.int_auths)) == ([], 4, 2)
+
+
+@pytest.mark.parametrize("change", ["repeated messages", "all lines twice"])
+@pytest.mark.parametrize("name", ["psk-classic", "pq-mlkem768-psk"])
+def test_what_two_loggers_write_to_one_log(name, change):
+    """Two facilities of syslog in the journal; standard output and standard error of a container."""
+    once, log = read(lines(f"{name}.charon"))
+    findings, twice = read(MUTATIONS[change](lines(f"{name}.charon"), random.Random()))
+    assert plain(findings.key_sets) == expected(name)
+    assert [keys.spi_i for keys in findings.key_sets] == [keys.spi_i for keys in once.key_sets]
+    assert findings.warnings == []
+    for values in (log, twice):
+        assert [(auth.octets, auth.secret, auth.value) for auth in values.auths] == [
+            (auth.octets, auth.secret, auth.value) for auth in log.auths
+        ]
+        assert [(auth.previous, auth.value) for auth in values.int_auths] == [
+            (auth.previous, auth.value) for auth in log.int_auths
+        ]

@@ -47,3 +47,14 @@ def test_indented_any_value():
     value = {"a": [], "b": {}, "c": [{"d": 1}, {"e": [1, 2]}], "f": ["x" * 100, "y" * 100], "g": None}
     assert json.loads(format_json(value)) == value
     assert format_json({"a": 1, "b": 2.5}) == '{"a": 1, "b": 2.5}'
+
+
+def test_text_that_is_not_unicode_is_valid_json():
+    """A byte of a path that is not UTF-8 is a lone surrogate; a pair is a character beyond U+FFFF."""
+    value = {"a\udcff": ["b\udc80", {"c": "\ud800", "d": ["\U0001f600", r"\udcff"]}], "e": ("\udcff",)}
+    text = format_json(value)
+    text.encode("ascii")
+    assert json.loads(text) == {
+        r"a\xff": [r"b\x80", {"c": r"\ud800", "d": ["\U0001f600", r"\udcff"]}],
+        "e": [r"\xff"],
+    }

@@ -87,10 +87,14 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(OutputError, match="is a directory"):
         check_output(str(tmp_path))
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError):
-        check_output(str(tmp_path / "file" / "out"))
+    for directory in (False, True):
+        with pytest.raises(OutputError, match=r"out: .*/file is a file, not a directory\. Name another output with -o"):
+            check_output(str(tmp_path / "file" / "out"), directory=directory)
     with pytest.raises(OutputError, match="is a file"):
         check_output(str(tmp_path / "file"), directory=True)
+    for directory in (False, True):  # as of a variable of the shell that is not set
+        with pytest.raises(OutputError, match=r'^"": is not the name of an output\. Name one with --figures$'):
+            check_output("", directory=directory, option="--figures")
     check_output("-")
     check_output(str(tmp_path / "new" / "deep"), directory=True)
 
