@@ -58,6 +58,15 @@ class _Group(ExamplesInHelp, TyperGroup):
 class _Command(ExamplesInHelp, TyperCommand):
     """A command whose usage line is `options_metavar` alone, and that converts only values that need it."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Errors name the command, which Click leaves out if an option lacks its value."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if getattr(error, "ctx", ctx) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
+
     def get_params(self, ctx: Any) -> Any:
         """Return all parameters, including `--help`."""
         return defer_conversion(super().get_params(ctx))

@@ -116,3 +116,13 @@ def test_the_schema_is_printed_without_any_input(run, name):
 
 def test_every_command_with_json_has_a_schema():
     assert set(FORMATS) <= set(SCHEMAS)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("keys", "--output"), ("lab run", "--jobs"), ("report", "--keys")], ids=" ".join
+)
+def test_an_option_without_its_value_names_the_command(run, command, option):
+    done = run(*command.split(), option)
+    assert (done.exit_code, done.stdout) == (2, "")
+    said = f"ikeanalyze: Option '{option}' requires an argument. See 'ikeanalyze {command} --help'\n"
+    assert done.stderr == said
