@@ -8,11 +8,8 @@ request, in another version, belongs to the request. A request after a REDIRECT 
 same IKE_SA_INIT request, more than 2 minutes after the initiator's next request, is a replay of recorded traffic and
 begins another IKE SA. Peers with a seeded random generator choose both SPIs again: a response with the SPIs of an
 earlier IKE SA answers the latest request, unless it repeats the response of the earlier one. ]]
-local Datagram = require("ikex.datagram")
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
-
-local TIME, DIGEST = Datagram.TIME, Datagram.DIGEST
 
 local Association = {}
 Association.__index = Association
@@ -105,7 +102,7 @@ end
 
 -- A group has candidates by address only if it has several: most SPIs are used once.
 local function add_candidate(group, parsed, endpoint, address)
-    local candidate = { protocol = parsed.head.major, address = address }
+    local candidate = { protocol = parsed.head.major, address = address, requests = 0, responses = 0, next_index = 1 }
     local previous = group.by_endpoint[endpoint]
     if previous then
         previous.closed = true -- the SPI is used again
@@ -182,15 +179,17 @@ local function find_latest_replay(candidate)
 end
 
 -- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
--- If a REDIRECT gave it another SPI, it sent none with this one.
+-- If a REDIRECT gave it another SPI, it sent none with this one. Requests before IKE_SA_INIT do not count: if the
+-- capture begins within the IKE SA, the clock was set back.
 local function has_moved_on(candidate, time)
     local sa = candidate.protocol == 2 and not candidate.continued_by_other and candidate.sa
-    for _, pair in ipairs(sa and sa.requests_initiator or {}) do
-        if not INITS[pair.exchange] then
-            return time - pair.request[1].time > MAX_LIFETIME
-        end
+    local requests = sa and sa.requests_initiator or {}
+    local pair = requests[candidate.next_index]
+    while pair and (INITS[pair.exchange] or pair.request[1].time < candidate.first_requested_at) do
+        candidate.next_index = candidate.next_index + 1
+        pair = requests[candidate.next_index]
     end
-    return false
+    return pair and time - pair.request[1].time > MAX_LIFETIME or false
 end
 
 -- The redirected IKE SA that a request continues if it has REDIRECTED_FROM: the first one with the same port, or else
@@ -233,15 +232,16 @@ local function add_redirected(self, candidate, parsed)
     end
 end
 
--- Whether the capture begins within the IKE SA of a candidate: it has later messages, and not yet an IKE_SA_INIT.
+-- Whether the capture begins within the IKE SA of a candidate: it has later messages, and IKE_SA_INIT at most as a
+-- refusal.
 local function begins_within(candidate)
-    return candidate.protocol == 2 and candidate.spi_known and not candidate.requested and not candidate.answered
+    return candidate.protocol == 2 and candidate.begins_later and candidate.requests == 0 and not candidate.answered
 end
 
 -- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
 local function find_without_request(group, parsed, address)
     local only = group.only
-    local fits = group.count == 1 and not only.requested and only.protocol == parsed.head.major
+    local fits = group.count == 1 and only.requests == 0 and only.protocol == parsed.head.major
     return fits and (only.address == address or begins_within(only)) and only or nil
 end
 
@@ -250,9 +250,7 @@ local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
     local repeated = known and find_latest_replay(known) -- has the same request, or one with the same nonce
     local candidate = repeated or find_without_request(group, parsed, address)
-    if parsed.was_held then
-        candidate = not parsed.is_other and parsed.was_held or nil
-    elseif not candidate and group.count > 0 then
+    if not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
         candidate = find_by_nonce(group, notifies)
         if candidate then
@@ -265,8 +263,12 @@ local function associate_request(self, group, parsed, endpoint, address)
             end
         end
     end
-    if candidate and not repeated and not parsed.was_held and begins_within(candidate) then
-        return nil, candidate
+    if candidate and not repeated and begins_within(candidate) then
+        if parsed.next_key == nil then
+            return nil
+        elseif parsed.next_key and self.candidates[parsed.next_key] ~= candidate then
+            candidate = nil
+        end
     end
     local replayed = repeated and has_moved_on(repeated, parsed.time) and repeated
     if not candidate or replayed then
@@ -282,14 +284,15 @@ local function associate_request(self, group, parsed, endpoint, address)
     elseif not known and candidate.redirection then
         candidate.redirection.is_waiting = false -- a request with the same SPI continues it
     end
-    if not known or replayed then
+    if known ~= candidate then
         message_table.set(group.by_digest, parsed.digest, candidate)
         local unread = group.unread
         unread[#unread + 1] = parsed.data
         unread[#unread + 1] = candidate
     end
     group.by_endpoint[endpoint] = candidate
-    candidate.requested = true
+    candidate.first_requested_at = candidate.first_requested_at or parsed.time
+    candidate.requests, candidate.requested_at = candidate.requests + 1, parsed.time
     candidate.retry_requested = false
     return candidate
 end
@@ -302,29 +305,15 @@ end
 
 -- Whether a response repeats the last one of the IKE SA of a candidate, because a request of it has no response yet.
 local function repeats_response(candidate, parsed)
-    local requests, responses, requested_at, latest = 0, 0, 0, nil
-    for _, pair in ipairs(candidate.sa.list) do
-        if INITS[pair.exchange] then
-            for _, datagram in ipairs(pair.request or {}) do
-                requests, requested_at = requests + 1, math.max(requested_at, datagram[TIME])
-            end
-            for _, datagram in ipairs(pair.response or {}) do
-                responses = responses + 1
-                if not latest or datagram[TIME] >= latest[TIME] then
-                    latest = datagram
-                end
-            end
-        end
-    end
-    return latest and latest[DIGEST] == parsed.digest and requests > responses
-        and parsed.time - requested_at <= MAX_LIFETIME
+    return candidate.last_response == parsed.digest and candidate.requests > candidate.responses
+        and parsed.time - candidate.requested_at <= MAX_LIFETIME
 end
 
 -- The candidate of the latest request from this endpoint, if it has no response, and `candidate`, whose SPIs the
 -- response has, is another one that the response does not repeat.
 local function find_later_request(group, candidate, parsed, endpoint)
     local latest = group.by_endpoint[endpoint]
-    if latest and latest ~= candidate and latest.requested and not latest.answered
+    if latest and latest ~= candidate and latest.requests > 0 and not latest.answered
         and latest.protocol == parsed.head.major and not repeats_response(candidate, parsed) then
         return latest
     end
@@ -358,6 +347,7 @@ local function associate_response(self, group, parsed, endpoint, address)
         end
     end
     candidate.answered = candidate.answered or not candidate.retry_requested
+    candidate.responses, candidate.last_response = candidate.responses + 1, parsed.digest
     return candidate
 end
 
@@ -398,12 +388,13 @@ end
 
 local NONE = {}
 
--- Release what a group holds; `is_other`: the first request, because of which it holds messages, begins another IKE SA
--- than that within which the capture begins.
-local function release_group(group, is_other)
+-- Release what a group holds; `next_key`: the key of the response that follows, false if none does.
+local function release_group(group, next_key)
     local held = group.held
     group.held = nil
-    held[1].parsed.was_held, held[1].parsed.is_other = held.candidate, is_other
+    for _, message_held in ipairs(held) do
+        message_held.parsed.next_key = next_key
+    end
     return held
 end
 
@@ -418,7 +409,7 @@ function Association:release(parsed)
     if not group or not group.held then
         return NONE
     end
-    return release_group(group, self.candidates[head.key] ~= group.held.candidate)
+    return release_group(group, head.key)
 end
 
 --- All messages that wait for a response, at the end of the capture: they count for the IKE SA within which it began.
@@ -433,9 +424,9 @@ function Association:release_all()
     return released
 end
 
--- Hold the messages of IKE_SA_INIT of a group until a response tells which IKE SA they begin.
-local function hold(self, group, candidate)
-    group.held = { candidate = candidate }
+-- Hold the messages of a group, except those of known IKE SAs, until a response tells which IKE SA they begin.
+local function hold(self, group)
+    group.held = {}
     self.held_groups[#self.held_groups + 1] = group
     return group.held
 end
@@ -473,7 +464,7 @@ function Association:associate(parsed)
     local endpoint = self:resolve_alias(format_endpoint(address, parsed[side .. "_port"]))
     address = endpoint:match("^[^|]*")
     local candidate
-    if init and group.held then
+    if group.held then
         return nil, group.held
     elseif not init then
         -- the response with this SPI is not in the capture
@@ -485,13 +476,15 @@ function Association:associate(parsed)
         candidate = only and only.protocol == head.major and only -- an error whose sender does not know the IKE SA
             or find_only_candidate(group, head)
             or find_without_spi(group, address, head.major)
-            or add_candidate(group, parsed, endpoint, address)
+        if not candidate then
+            candidate = add_candidate(group, parsed, endpoint, address)
+            candidate.begins_later = true
+        end
         candidate.closed = head.major == 2
     elseif is_request then
-        local earlier
-        candidate, earlier = associate_request(self, group, parsed, endpoint, address)
+        candidate = associate_request(self, group, parsed, endpoint, address)
         if not candidate then
-            return nil, hold(self, group, earlier)
+            return nil, hold(self, group)
         end
     else
         candidate = associate_response(self, group, parsed, endpoint, address)

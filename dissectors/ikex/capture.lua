@@ -108,6 +108,9 @@ local function add_new(self, datagram, parsed)
         return
     end
     self.conversation:add(sa, datagram, parsed)
+    if datagram.surplus then
+        sa.has_wrong_headers = true
+    end
     note_port(self, datagram[SLOT], parsed.source_port, parsed.destination_port)
     add_to_frame(self, number, datagram)
     if parsed.several_frames then
@@ -206,11 +209,11 @@ local function parse_record(self, record, datagram, incomplete)
         datagram.data = data
     end
     datagram[DIGEST] = parsed.digest
-    add_datagram(self, datagram, parsed)
     local surplus = (record.size or record.length) - head.length
-    if surplus > 0 and datagram[SLOT] then
-        datagram.surplus, datagram[PLAIN], datagram[SLOT].pair.sa.has_wrong_headers = surplus, false, true
+    if surplus > 0 then
+        datagram.surplus, datagram[PLAIN] = surplus, false
     end
+    add_datagram(self, datagram, parsed)
 end
 
 -- A datagram of the IP fragments of a group.

@@ -17,12 +17,16 @@ import msgspec
 
 #: The text of an entry: of Docker, of journald, and of collectors of logs.
 _TEXT_FIELDS: Final = ("log", "MESSAGE", "message", "line")
+#: The fields of an entry of journald that name the daemon, the thread, the group and the IKE SA.
+_SOURCE_FIELDS: Final = frozenset(
+    {"SYSLOG_IDENTIFIER", "_COMM", "_PID", "SYSLOG_PID", "THREAD", "GROUP", "IKE_SA_UNIQUE_ID"}
+)
 #: What precedes the JSON of an entry in `journalctl -o json-seq` and `-o json-sse`.
 _MARKS: Final = (b"\x1e", b"data: ")
 _CURSOR_LINE: Final = re.compile(rb"\S.{1,80} \[s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};")
 _FIELD_LINE: Final = re.compile(rb"    ([A-Z_][A-Z0-9_]*)=")
+#: Lines of an entry of several lines; the longest of charon have a few hundred.
 _MAX_ENTRY_LINES: Final = 4096
-
 
 _PROCESS: Final = re.compile(r"[A-Za-z][\w.@-]{0,60}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,10}", re.ASCII)
@@ -42,7 +46,8 @@ class LogEntries:
         #: Where the numbers of consecutive lines differ by another amount than before, in the text and in the file.
         self._here, self._there = array("q"), array("q")
         self._json: list[bytes] = []  # lines of an entry that is written for people
-        self._fields: dict[str, str] | None = None  # of an entry of `journalctl -o verbose`
+        self._fields: dict[str, str] | None = None  # of an entry of `journalctl -o verbose`, except its text
+        self._message: list[str] = []  # lines of its text
         self._last_field = ""
         self._message_line = 0
 
@@ -104,17 +109,19 @@ class LogEntries:
         match = _FIELD_LINE.match(line)
         if match is not None:
             name = self._last_field = match[1].decode()
-            fields[name] = line[match.end() :].decode("utf-8", "replace")
+            value = line[match.end() :].decode("utf-8", "replace")
             if name == "MESSAGE":
-                self._message_line = self._read
-        elif self._last_field == "MESSAGE":
-            fields["MESSAGE"] += "\n" + line[len("    MESSAGE=") :].decode("utf-8", "replace")
+                self._message, self._message_line = [value], self._read
+            elif name in _SOURCE_FIELDS:
+                fields[name] = value
+        elif self._last_field == "MESSAGE" and len(self._message) < _MAX_ENTRY_LINES:
+            self._message.append(line[len("    MESSAGE=") :].decode("utf-8", "replace"))
 
     def _end_fields(self, out: list[bytes]) -> None:
         fields, self._fields = self._fields, None
-        if fields:
-            self._write_entry(fields, self._message_line or self._read, out)
-        self._message_line, self._last_field = 0, ""
+        if fields is not None and self._message:
+            self._write_entry(fields | {"MESSAGE": "\n".join(self._message)}, self._message_line, out)
+        self._message, self._message_line, self._last_field = [], 0, ""
 
     def _give_back(self, out: list[bytes]) -> None:
         """Write the lines of JSON that is no entry as they are."""

@@ -214,6 +214,15 @@ def invalid_ke_rounds(n: int) -> bytes:
     return _rounds(n, INVALID_KE_PAYLOAD, lambda place: (place % 60_000).to_bytes(2))
 
 
+@flood(5_000)
+def responses_after_the_next_set_up(n: int) -> bytes:
+    """A set-up whose request came often has its responses after the request of a set-up with the same SPIi."""
+    (first, nonce), (_, other) = (ike.chain([(ike.NONCE, bytes([value]) * 32)]) for value in range(2))
+    answer = response(message(spi_r=SPI_R, flags=RESPONSE, body=nonce, first=first))
+    requests, later = [request(message(body=nonce, first=first))] * (n // 2), request(message(body=other, first=first))
+    return pcap(spaced([*requests, answer, later, *[answer] * (n // 2 - 1)], 10 * MILLISECOND))
+
+
 @flood(15_000)
 def redirects_behind_one_nat(n: int) -> bytes:
     """A gateway redirects many initiators, of which those that were redirected last continue first, from other ports.

@@ -115,6 +115,14 @@ def test_all_fields_of_journalctl():
     assert convert(VERBOSE).splitlines() == [*lines, b"journal journal[0]: 09[IKE] end"]
 
 
+def test_a_text_of_very_many_lines_is_cut():
+    """Neither memory nor time may depend on what one entry has: joining its lines one by one takes minutes."""
+    begin = b"".join(VERBOSE.splitlines(keepends=True)[:6])
+    lines = convert(begin + b"            x\n" * 300_000 + VERBOSE).splitlines()
+    assert len(lines[: -len(convert(VERBOSE).splitlines())]) == 4096
+    assert lines[4096:] == convert(VERBOSE).splitlines()
+
+
 def test_lines_of_the_file_are_found():
     """An entry of three lines of text between two of one; then the entry in lines 5 to 7 of the verbose form."""
     entries = LogEntries()

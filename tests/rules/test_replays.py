@@ -216,6 +216,71 @@ def begin_within_an_ike_sa_before_an_unanswered_request():
     return trace, [1, 1, 1]
 
 
+def begin_within_an_ike_sa_whose_request_comes_twice():
+    """The clock was set back before IKE_SA_INIT, so the request in the first packet came after it."""
+    handshake, trace = Handshake(1), Trace()
+    messages = handshake.setup()
+    trace.play(handshake.informational())
+    trace.message(HOUR, messages[0])
+    trace.play(messages, at=HOUR + 2 * SECOND)
+    return trace, [1] * 7
+
+
+def begin_within_an_ike_sa_before_another_out_of_order():
+    """The IKE_AUTH request of the other IKE SA is captured before the IKE_SA_INIT response."""
+    trace = begin_within_an_earlier_ike_sa()
+    response = trace.packets[3:4]
+    trace.drop(response)
+    trace.repeat(response, 5 * MS)
+    return trace, [1, 1, 2, 2, 2, 2, 1, 1]
+
+
+def begin_within_an_ike_sa_before_a_refusal():
+    """The request that the responder refuses is missing, and the IKE SA of the next one has another responder's SPI."""
+    trace = begin_within_an_earlier_ike_sa(before="COOKIE")
+    trace.drop(trace.packets[2:3])
+    return trace, [1, 1, 1, 2, 2, 2, 2, 1, 1]
+
+
+def begin_with_the_response_that_refuses_the_first_request():
+    """It has another responder's SPI than the response that accepts the next request."""
+    handshake, trace = Handshake(1), Trace()
+    refusal = [ike.notify(ike.INVALID_KE_PAYLOAD, bytes(2))]
+    trace.message(
+        0, handshake.clear(ike.IKE_SA_INIT, refusal, from_initiator=False, response=True, spi_r=bytes([1] * 8))
+    )
+    trace.play(handshake.setup(), at=MS)
+    return trace, [1] * 5
+
+
+def begin_within_two_ike_sas_before_unanswered_requests():
+    """Nothing shows whether the requests begin other IKE SAs than those of the messages before them."""
+    first, second, trace = Handshake(1, switch=False), Handshake(2, switch=False), Trace()
+    second.spi_i = first.spi_i
+    requests = [handshake.setup()[0] for handshake in (first, second)]
+    for at, handshake, request in zip((0, SECOND), (first, second), requests, strict=True):
+        trace.play(handshake.informational()[:1], at=at)
+        trace.message(at + 20 * MS, request)
+    return trace, [1, 1, 2, 2]
+
+
+def choose_the_same_nonce_for_two_keys_and_a_cookie():
+    """The request with the cookie has the key exchange data of the second request; the first one came again."""
+    handshake, trace = Handshake(1), Trace()
+    nonce = ike.nonce(bytes(32))
+    keys = [ike.ke(ike.ECP_256, bytes([value]) * 64) for value in (1, 2)]
+
+    def request(*payloads):
+        return handshake.clear(ike.IKE_SA_INIT, [*payloads, nonce], spi_r=bytes(8))
+
+    offered = ike.sa([ike.CLASSIC])
+    first, second = (request(offered, key) for key in keys)
+    with_cookie = request(ike.notify(ike.COOKIE, bytes(8)), offered, keys[1])
+    for row, message in enumerate((first, second, first, with_cookie)):
+        trace.message(row * SECOND, message)
+    return trace, [1, 2, 1, 2]
+
+
 CASES = (
     replay_all,
     replay_with_three_requests,
@@ -233,6 +298,12 @@ CASES = (
     begin_within_an_ike_sa_that_changed_its_address,
     begin_within_an_ike_sa_before_a_request_and_two_others,
     begin_within_an_ike_sa_before_an_unanswered_request,
+    begin_within_an_ike_sa_whose_request_comes_twice,
+    begin_within_an_ike_sa_before_another_out_of_order,
+    begin_within_an_ike_sa_before_a_refusal,
+    begin_with_the_response_that_refuses_the_first_request,
+    begin_within_two_ike_sas_before_unanswered_requests,
+    choose_the_same_nonce_for_two_keys_and_a_cookie,
     choose_the_same_spis_again,
     choose_the_same_spis_again_with_three_requests,
     choose_the_same_spis_and_nonce_again,
@@ -278,6 +349,12 @@ def test_no_warning_of_a_retransmission_before_the_next_request():
     messages = handshake.setup()
     trace.message(0, messages[0])
     trace.play(messages, at=4 * SECOND)
+    assert ikeanalyze.read(trace.pcap()).warnings == []
+
+
+@pytest.mark.usefixtures("implementation")
+def test_no_warning_of_a_retransmission_after_the_clock_was_set_back():
+    trace, _ = begin_within_an_ike_sa_whose_request_comes_twice()
     assert ikeanalyze.read(trace.pcap()).warnings == []
 
 

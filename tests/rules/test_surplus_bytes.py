@@ -25,6 +25,16 @@ def in_udp(row, **options):
     return trace, text
 
 
+def in_an_unanswered_request_of_a_known_spi():
+    """The plugin decides at the end of the capture to which IKE SA the last message belongs."""
+    handshake, trace = Handshake(1), Trace()
+    request = handshake.setup()[0]
+    trace.play(handshake.informational())
+    (datagram,) = request.datagrams
+    trace.message(100 * MS, replace(request, datagrams=(datagram + SURPLUS,)))
+    return trace
+
+
 def in_tcp():
     trace, sequence = Trace(), 1
     request, _, auth, _ = (message.ike[0] for message in Handshake(1).setup())
@@ -65,6 +75,11 @@ def test_a_message_in_tcp_has_the_warning():
 def test_the_plugin_has_an_expert_info(row, tshark):
     texts = [(frame, text) for frame, text in findings(tshark, in_udp(row)[0].pcap()) if text == IN_PLUGIN]
     assert texts == [(row + 1, IN_PLUGIN)]
+
+
+def test_the_plugin_has_an_expert_info_in_a_message_whose_ike_sa_is_decided_later(tshark):
+    found = findings(tshark, in_an_unanswered_request_of_a_known_spi().pcap())
+    assert (3, IN_PLUGIN) in found
 
 
 def test_the_plugin_has_an_expert_info_in_tcp_and_in_ip_fragments(tshark):

@@ -93,16 +93,23 @@ def _find_late_requests(state: AnalysisState) -> Int64Array:
     rows = rows[messages.protocol[rows] == Protocol.IKEV2]
     if not len(rows):
         return rows
-    handshakes = messages.handshake[rows]
-    nexts = np.flatnonzero(np.isin(messages.handshake, handshakes) & messages.initiator_asked & ~messages.response)
-    nexts = nexts[~np.isin(messages.exchange_type[nexts], INIT_EXCHANGES)]
-    never = np.iinfo(np.int64).max
-    first = np.full(state.association.count, never)
-    np.minimum.at(first, messages.handshake[nexts], messages.first_ns[nexts])
-    moved_on = first[handshakes]
-    rows, moved_on = rows[moved_on != never], moved_on[moved_on != never]
-    late: Int64Array = rows[messages.first_ns[rows] - moved_on > _LATE_NS]
+    requests = np.flatnonzero(
+        np.isin(messages.handshake, messages.handshake[rows]) & messages.initiator_asked & ~messages.response
+    )
+    init = np.isin(messages.exchange_type[requests], INIT_EXCHANGES)
+    nexts = requests[~init]
+    # requests before IKE_SA_INIT do not count: the clock was set back
+    nexts = nexts[messages.first_ns[nexts] >= _find_first_times(state, requests[init])[messages.handshake[nexts]]]
+    moved_on = _find_first_times(state, nexts)[messages.handshake[rows]]
+    late: Int64Array = rows[moved_on < messages.first_ns[rows] - _LATE_NS]
     return late
+
+
+def _find_first_times(state: AnalysisState, rows: Int64Array) -> Int64Array:
+    """The time of the first of these messages in each handshake; the largest number if it has none. (handshakes,)"""
+    first = np.full(state.association.count, np.iinfo(np.int64).max)
+    np.minimum.at(first, state.messages.handshake[rows], state.messages.first_ns[rows])
+    return first
 
 
 def _name_packets(frames: Int64Array) -> str:

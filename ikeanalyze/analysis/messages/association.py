@@ -288,6 +288,7 @@ class _IkeSaCandidate(Struct):
     asked_again: bool = False  # the last IKE_SA_INIT response asked for another request
     answered: bool = False  # an IKE_SA_INIT response accepted the request
     closed: bool = False  # no encrypted messages with a new responder SPI can follow
+    begins_later: bool = False  # its first message is not IKE_SA_INIT
     moved_on_ns: int | None = None  # time of the initiator's first request after IKE_SA_INIT
     requests: int = 0  # IKE_SA_INIT requests
     requested_ns: int = 0  # time of the last one
@@ -340,7 +341,7 @@ class SpiDisambiguator:
             else:
                 refused = None if spi_r else self._find_refused(here, protocol, self._clear.get(datagram, b""))
                 candidate = refused or self._assign_later_message(here, protocol, spi_r)
-                if moves_on and candidate.moved_on_ns is None:
+                if moves_on and candidate.requests and candidate.moved_on_ns is None:
                     candidate.moved_on_ns = time_ns
             result.append(candidate.index)
         return np.array(result, np.int64)
@@ -383,11 +384,12 @@ class SpiDisambiguator:
                 candidate = None
         if candidate is None:
             candidate = self._add_candidate(endpoint, protocol)
-        self._by_digest[digest] = candidate
+        if self._by_digest.get(digest) is not candidate:
+            self._by_digest[digest] = candidate
+            if view.nonce is not None:
+                candidate.nonces.add(view.nonce)
+                self._by_nonce[view.nonce] = candidate, datagram
         self._by_endpoint[endpoint] = candidate
-        if view.nonce is not None:
-            candidate.nonces.add(view.nonce)
-            self._by_nonce[view.nonce] = candidate, datagram
         if spi_r:
             self._add_spi(candidate, protocol, spi_r)
         candidate.asked_again = False
@@ -441,6 +443,7 @@ class SpiDisambiguator:
             candidate = self._find_without_spi(endpoint >> 16, protocol)
             if candidate is None:
                 candidate = self._add_candidate(endpoint, protocol)
+                candidate.begins_later = True
             candidate.closed = protocol == Protocol.IKEV2
             if spi_r or protocol == Protocol.IKEV2:
                 self._add_spi(candidate, protocol, spi_r)
@@ -478,11 +481,11 @@ def _find_latest_replay(candidate: _IkeSaCandidate) -> _IkeSaCandidate:
 
 
 def _begins_within(candidate: _IkeSaCandidate) -> bool:
-    """Whether the capture begins within this IKE SA: it has later messages, and not yet an IKE_SA_INIT."""
+    """Whether the capture begins within this IKE SA: it has later messages, and IKE_SA_INIT at most as a refusal."""
     return (
         candidate.protocol == Protocol.IKEV2
-        and bool(candidate.spis)
-        and not (candidate.requests or candidate.responses)
+        and candidate.begins_later
+        and not (candidate.requests or candidate.answered)
     )
 
 
