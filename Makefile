@@ -24,6 +24,10 @@ BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # One at a time, also with -j: apt-get does not wait for another one that reads its lists.
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive flock /var/lib/apt apt-get >&2
+# Many Debian machines have no sudo: then name the packages that are missing.
+ifeq ($(SUDO)$(shell command -v sudo || true),sudo)
+APT := sh -c '[ "$$1" = update ] || { echo "A package is missing, and this is neither root nor is there sudo. As root, run: apt-get $$*" >&2; exit 1; }' apt-get
+endif
 # With -j, make would offer cargo to share its jobs, in a way that only other makes can use, and cargo would warn of it.
 CARGO_ALONE := env -u MAKEFLAGS -u MFLAGS
 DEMO := captures/pq-mlkem768-psk.pcap

@@ -118,7 +118,10 @@ def _report_usage_error(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "ikeanalyze"
     if type(error).__name__ == "NoSuchOption" and context and context.parent is None:
-        message += " before the command; options follow it."
+        # not Click's own text, whose quotes and full stop differ between its versions
+        guesses = getattr(error, "possibilities", None)
+        message = f"No such option: {getattr(error, 'option_name', '')} before the command; options follow it."
+        message += f" Did you mean {' or '.join(guesses)}?" if guesses else ""
     log_stderr(f"{message}{'' if message.endswith(('.', '?')) else '.'} See '{command} --help'")
     return int(getattr(error, "exit_code", 2))
 

@@ -104,6 +104,9 @@ def test_an_option_before_the_command_is_told_where_to_go(run):
     done = run("--keys", "charon.log", "report", "odd.pcap")
     assert done.exit_code == 2
     assert "No such option: --keys before the command; options follow it." in done.stderr
+    done = run("--versoin")
+    assert done.exit_code == 2
+    assert "No such option: --versoin before the command; options follow it. Did you mean --version? See" in done.stderr
 
 
 def test_help_and_version_as_other_programs_have_them(run):
