@@ -14,7 +14,7 @@ START = 100
 SMALL = {
     "half_open": 4_000,
     "fragments_of_one_message": 15_000,
-    "cookie_rounds": 4_000,
+    "cookie_rounds": 2_000,
     "responses_after_the_next_set_up": 4_000,
     "redirects_behind_one_nat": 4_000,
     "responder_spis_of_one_request": 4_000,
