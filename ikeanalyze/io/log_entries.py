@@ -124,7 +124,7 @@ class LogEntries:
         self._message, self._message_line, self._last_field = [], 0, ""
 
     def _give_back(self, out: list[bytes]) -> None:
-        """Write the lines of JSON that is no entry as they are."""
+        """Write lines of JSON that are no entries of a log, unchanged."""
         lines, self._json = self._json, []
         for number, line in enumerate(lines, self._read - len(lines) + 1):
             self._write(line, number, out)

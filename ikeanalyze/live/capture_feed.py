@@ -96,7 +96,7 @@ def open_live_reader(source: LiveInput, name: str) -> CaptureReader:
 
 
 class DumpcapError(Exception):
-    """dumpcap cannot capture, or no longer: one line for the user."""
+    """dumpcap cannot begin to capture, or has stopped; the text is one line for the user."""
 
 
 class Dumpcap:
@@ -141,8 +141,8 @@ class Dumpcap:
         """Wait for the end of dumpcap, and return how many packets the kernel dropped; None: unknown.
 
         Raises:
-            DumpcapError: dumpcap failed, or ended although nobody told it to: its interface was removed, for which its
-                status is 0, or it was killed.
+            DumpcapError: dumpcap failed, or ended before `stop`: it was killed, or its interface was removed, for which
+                its status is 0.
         """
         status = self._process.wait()
         self._messages.seek(0)

@@ -14,7 +14,7 @@ import numpy as np
 from ikeanalyze.analysis.grouping import find_distinct, find_group_starts
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import Int64Array, sort_distinct
+from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES
 
@@ -51,17 +51,11 @@ def warn_of_repeated_set_ups(state: AnalysisState, facts: CaptureFacts) -> list[
     frames = np.concatenate([state.datagrams.number[firsts], state.messages.first_frame[late]]).astype(np.int64)
     kinds = np.repeat([int(_Repetition.SPIS), int(_Repetition.REQUEST)], [len(again), len(late)])
     captures = state.capture[np.concatenate([again, state.messages.handshake[late]])]
-    shared = facts.share(SharedFact.REPEATED_SET_UPS, lambda: {"frame": frames, "kind": kinds})
-    if shared is not None:
-        frames, kinds = shared["frame"], shared["kind"]
-        captures = np.zeros(len(frames), np.int64)
     warnings: list[tuple[int, tuple[int | None, str]]] = []
-    for number in sort_distinct(captures).tolist():
-        for kind, (one, several) in _TEXTS.items():
-            own = np.sort(frames[(captures == number) & (kinds == kind)])
-            if len(own):
-                text = several.format(len(own), _name_packets(own)) if len(own) > 1 else one
-                warnings.append((number, (int(own[0]), text)))
+    for number, kind, packets in facts.group_findings(SharedFact.REPEATED_SET_UPS, frames, kinds, captures):
+        one, several = _TEXTS[_Repetition(kind)]
+        text = several.format(len(packets), _name_packets(packets)) if len(packets) > 1 else one
+        warnings.append((number, (int(packets[0]), text)))
     return warnings
 
 

@@ -6,12 +6,14 @@ endpoints a NAT translates, how many frames a mirror port doubles. Each of these
 from, and uses those of the whole capture.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 
 #: Columns of one length.
 Rows = Mapping[str, npt.NDArray[Any]]
@@ -70,6 +72,29 @@ class CaptureFacts:
         """Sums over the whole capture."""
         rows = self.share(fact, lambda: {name: np.array([number], np.int64) for name, number in numbers.items()})
         return numbers if rows is None else {name: int(rows[name].sum()) for name in numbers}
+
+    def group_findings(
+        self, fact: SharedFact, frame: Int64Array, kind: npt.NDArray[Any], capture: Int64Array
+    ) -> Iterator[tuple[int, int, Int64Array]]:
+        """Share findings about packets; yield those of each capture and each kind, in the order of both.
+
+        Args:
+            fact: what they are.
+            frame: the number of the packet. (findings,)
+            kind: the number of the kind. (findings,)
+            capture: the number of the capture; a capture that is analysed in parts is 0. (findings,)
+
+        Yields:
+            The numbers of the capture and of the kind, and the numbers of the packets, rising.
+        """
+        rows = self.share(fact, lambda: {"frame": frame, "kind": kind})
+        if rows is not None:
+            frame, kind = rows["frame"], rows["kind"]
+            capture = np.zeros(len(frame), np.int64)
+        for number in sort_distinct(capture).tolist():
+            own = capture == number
+            for each in sort_distinct(kind[own]).tolist():
+                yield number, each, np.sort(frame[own & (kind == each)])
 
 
 WHOLE_CAPTURE = CaptureFacts()

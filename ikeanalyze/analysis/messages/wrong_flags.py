@@ -12,7 +12,7 @@ import numpy as np
 from ikeanalyze.analysis.messages.association import is_ikev2_init
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, sort_distinct
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 
 
 class _Contradiction(IntEnum):
@@ -50,17 +50,11 @@ def warn_of_wrong_flags(
     kinds = _classify(state, rows)
     captures = state.capture[state.association.handshake[rows]]
     frames = state.datagrams.number[rows].astype(np.int64)
-    shared = facts.share(SharedFact.WRONG_FLAGS, lambda: {"frame": frames, "kind": kinds})
-    if shared is not None:
-        frames, kinds = shared["frame"], shared["kind"]
-        captures = np.zeros(len(frames), np.int64)
     warnings: list[tuple[int, tuple[int | None, str]]] = []
-    for number in sort_distinct(captures).tolist():
-        for kind, (one, several) in _TEXTS.items():
-            own = frames[(captures == number) & (kinds == kind)]
-            if len(own):
-                text = several.format(len(own)) if len(own) > 1 else one
-                warnings.append((number, (int(own.min()), f"{text} (RFC 7296, section 3.1)")))
+    for number, kind, packets in facts.group_findings(SharedFact.WRONG_FLAGS, frames, kinds, captures):
+        one, several = _TEXTS[_Contradiction(kind)]
+        text = several.format(len(packets)) if len(packets) > 1 else one
+        warnings.append((number, (int(packets[0]), f"{text} (RFC 7296, section 3.1)")))
     return warnings
 
 
