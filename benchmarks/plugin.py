@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ PACKETS: Final = 100_000
 #: Bytes of generated captures for each packet, at least.
 BYTES: Final = {"ike-heavy": 950, "esp-heavy": 1500}
 TCP_BYTES: Final = 1200
+TCP_CONNECTIONS: Final = 50
 FILTER: Final = ("-2", "-Y", "isakmp.exchangetype == 35")
 OWN_FILTER: Final = ("-2", "-Y", "ikex.retransmission == 1")
 FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
@@ -73,13 +74,27 @@ def read_records(path: Path) -> Records:
 
 
 def tcp_frames() -> Iterator[bytes]:
-    """TCP segments on port 8443 of a few hosts."""
-    payload = bytes(range(256)) * 5
-    for number in cycle(range(1 << 16)):
-        hosts = bytes([10, 0, number % 7, 1, 10, 1, 0, number % 5])
-        header = struct.pack(">BBHHHBBH", 0x45, 0, 40 + TCP_BYTES, number, 0x4000, 64, 6, 0)
-        segment = struct.pack(">HHIIBBHHH", 40000 + number % 50, 8443, number * TCP_BYTES, 1, 0x50, 0x18, 1000, 0, 0)
-        yield bytes([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]) + header + hosts + segment + payload[:TCP_BYTES]
+    """TCP segments of connections to port 8443, in turns: two with data and one that acknowledges them.
+
+    Without acknowledgments, tshark would compare each segment with all before it.
+    """
+    payload = (bytes(range(256)) * 5)[:TCP_BYTES]
+    for number in count():
+        turn, connection = divmod(number, TCP_CONNECTIONS)
+        hosts = bytes([10, 0, connection % 7, 1]), bytes([10, 1, 0, connection % 5])
+        ports = 40000 + connection, 8443
+        sent = 2 * turn * TCP_BYTES
+        for sequence in (sent, sent + TCP_BYTES):
+            yield make_segment(hosts, ports, (sequence, 1), payload)
+        yield make_segment(hosts[::-1], ports[::-1], (1, sent + 2 * TCP_BYTES), b"")
+
+
+def make_segment(hosts: tuple[bytes, bytes], ports: tuple[int, int], numbers: tuple[int, int], payload: bytes) -> bytes:
+    """A TCP segment in IPv4 and Ethernet; `numbers` are its sequence and acknowledgment number."""
+    ethernet = bytes([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0])
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0) + b"".join(hosts)
+    places = (number & 0xFFFFFFFF for number in numbers)
+    return ethernet + ip + struct.pack(">HHIIBBHHH", *ports, *places, 0x50, 0x10, 1000, 0, 0) + payload
 
 
 def esp_frames(path: Path) -> Iterator[bytes]:
