@@ -9,12 +9,13 @@ import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from tests.analysis.analyse_captures import analyse, only, timed
-from tests.craft import MS, Handshake
+from tests.analysis.analyse_captures import AROUND, SEPARATE_PARTS, analyse, obey, only, timed
+from tests.craft import MS, Handshake, Trace
 from tests.paths import CAPTURES
 
 LAB = CAPTURES / "lab"
 LINE = re.compile(r"(?P<time>[0-9.]+) [0-9]+\[(?P<group>[A-Z]+)\] <lab\|(?P<number>[0-9]+)> (?P<text>.*)")
+PARTS = SEPARATE_PARTS[:3]  # of the network, the initiator and the responder
 #: Milliseconds that the daemon takes to log what it received, with the resolution of the log.
 LATENCY = 8
 
@@ -78,3 +79,49 @@ def test_at_the_initiator_it_is_the_set_up_time():
     assert only(analyse(trace, vantage="responder", rtt_ms=40))["initiator_setup_ns"] == 93 * MS
     # an estimate is not enough
     assert only(analyse(trace, vantage="responder"))["initiator_setup_ns"] is None
+
+
+def record_slow_link(folder, messages, *, up_kbps, down_kbps, delay_ms, work_ms):
+    """Write the captures at both ends of a link of limited rate, with a manifest. Both hosts work for `work_ms`.
+
+    The link is simulated here: frames of a message are sent at once, and leave the link one after another.
+    """
+    ends = {"initiator": Trace(), "responder": Trace()}
+    time = 0  # ns
+    for message in messages:
+        sender, receiver = ("initiator", "responder")[:: 1 if message.from_initiator else -1]
+        rate = up_kbps if message.from_initiator else down_kbps
+        ends[sender].message(time, message, gap=0)
+        for number, data in enumerate(message.datagrams, 1):
+            time += round((AROUND + len(data)) * 8e6 / rate)
+            ends[receiver].message(time + delay_ms * MS, message, gap=0, only=[number])
+        time += (delay_ms + work_ms) * MS
+    names = {"initiator": "slow.initiator.pcap", "responder": "slow.pcap"}
+    for end, trace in ends.items():
+        trace.write(folder / names[end])
+    scenario = {"link.rtt_ms": 2 * delay_ms, "link.rate_up_kbps": up_kbps, "link.rate_down_kbps": down_kbps}
+    files = {"capture": "slow.pcap", "captures": names}
+    document = {"schema": "ikeanalyze.lab/1", "name": "slow", "scenario": scenario, "files": files}
+    (folder / "slow.manifest.json").write_text(json.dumps(document))
+    return [folder / name for name in names.values()]
+
+
+def test_a_slow_link_takes_time_to_transmit_messages(tmp_path):
+    messages = Handshake(1).setup(intermediate=[(2, 1)], auth=(3, 2))
+    captures = record_slow_link(tmp_path, messages, up_kbps=64, down_kbps=128, delay_ms=25, work_ms=5)
+    initiator, responder = (only(obey(read_captures(path))) for path in captures)
+    assert responder["initiator_setup_ns"] == pytest.approx(initiator["setup_ns"], abs=10)
+    assert initiator["initiator_setup_ns"] == initiator["setup_ns"]
+
+    def transmit(chosen):
+        sizes = [(AROUND + len(data), 64 if message.from_initiator else 128) for message, data in chosen]
+        return sum(size * 8 / rate for size, rate in sizes)  # bits / (kbit/s) are ms
+
+    frames = [(message, data) for message in messages for data in message.datagrams]
+    # three round trips of 50 ms, and every frame; both sides work for 5 ms before each message but the first
+    assert [initiator[part] / MS for part in PARTS] == pytest.approx([150 + transmit(frames), 10, 15], abs=0.01)
+    # two round trips, all frames but the first one of the first request and those of the last response
+    last = len(messages[-1].datagrams)
+    assert [responder[part] / MS for part in PARTS] == pytest.approx(
+        [100 + transmit(frames[1:-last]), 10, 15], abs=0.01
+    )
