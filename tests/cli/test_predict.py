@@ -185,7 +185,8 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
         done = run("predict", path, *more, "--rtt", "10", "--runs", "10", "--format", "json", "--quiet")
         handshake = json.loads(done.stdout)["handshakes"][0]
         result[handshake["path"]] = handshake["initiator_ms"]
-    assert result[None] - result["manifest"] == pytest.approx(600)
+    # and at 2 Mbit/s the transmission of two packets in between, which have 347 and 910 bytes
+    assert result[None] - result["manifest"] == pytest.approx(600 + (347 + 910) * 8 / 2000)
     assert result[None] - result["given"] == pytest.approx(500)
     for text in ('{"schema": "ikeanalyze.lab/1"}', "[", json.dumps({
         "schema": "ikeanalyze.lab/1", "name": "x", "files": {"capture": "satellite.pcapng"}, "scenario": {"link.rtt_ms": -1},

@@ -10,7 +10,8 @@ import pytest
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analyse_captures import AROUND, SEPARATE_PARTS, analyse, obey, only, timed
-from tests.craft import MS, Handshake, Trace
+from tests.analysis.slow_link import record_slow_link
+from tests.craft import MS, Handshake
 from tests.paths import CAPTURES
 
 LAB = CAPTURES / "lab"
@@ -79,31 +80,6 @@ def test_at_the_initiator_it_is_the_set_up_time():
     assert only(analyse(trace, vantage="responder", rtt_ms=40))["initiator_setup_ns"] == 93 * MS
     # an estimate is not enough
     assert only(analyse(trace, vantage="responder"))["initiator_setup_ns"] is None
-
-
-def record_slow_link(folder, messages, *, up_kbps, down_kbps, delay_ms, work_ms):
-    """Write the captures at both ends of a link of limited rate, with a manifest. Both hosts work for `work_ms`.
-
-    The link is simulated here: frames of a message are sent at once, and leave the link one after another.
-    """
-    ends = {"initiator": Trace(), "responder": Trace()}
-    time = 0  # ns
-    for message in messages:
-        sender, receiver = ("initiator", "responder")[:: 1 if message.from_initiator else -1]
-        rate = up_kbps if message.from_initiator else down_kbps
-        ends[sender].message(time, message, gap=0)
-        for number, data in enumerate(message.datagrams, 1):
-            time += round((AROUND + len(data)) * 8e6 / rate)
-            ends[receiver].message(time + delay_ms * MS, message, gap=0, only=[number])
-        time += (delay_ms + work_ms) * MS
-    names = {"initiator": "slow.initiator.pcap", "responder": "slow.pcap"}
-    for end, trace in ends.items():
-        trace.write(folder / names[end])
-    scenario = {"link.rtt_ms": 2 * delay_ms, "link.rate_up_kbps": up_kbps, "link.rate_down_kbps": down_kbps}
-    files = {"capture": "slow.pcap", "captures": names}
-    document = {"schema": "ikeanalyze.lab/1", "name": "slow", "scenario": scenario, "files": files}
-    (folder / "slow.manifest.json").write_text(json.dumps(document))
-    return [folder / name for name in names.values()]
 
 
 def test_a_slow_link_takes_time_to_transmit_messages(tmp_path):
