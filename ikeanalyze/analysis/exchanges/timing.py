@@ -34,7 +34,7 @@ time is known other than from the intervals. A set-up of IKEv1 that ends with th
 the initiator as at the capture point.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
@@ -49,10 +49,12 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     number_shared_host_pairs,
 )
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
-from ikeanalyze.analysis.exchanges.transmission_times import TransmissionTimes
 from ikeanalyze.analysis.grouping import number_pairs
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.exchanges.transmission_times import TransmissionTimes
 
 #: In round trips: an interval below the first bound is too short for one; about one is between the others.
 _TOO_SHORT: Final = 0.75
@@ -109,7 +111,7 @@ def compute_time_breakdown(
     aaa_times: AaaTimes,
     path: NetworkPath,
     facts: CaptureFacts = WHOLE_CAPTURE,
-    transmissions: TransmissionTimes | None = None,
+    transmissions: "TransmissionTimes | None" = None,
 ) -> TimeBreakdown:
     """Divide the set-up time of each handshake into its parts.
 
@@ -213,7 +215,7 @@ def _find_round_trips(
 
 
 def _find_transmissions(
-    intervals: _Intervals, transmissions: TransmissionTimes, in_turn: BoolArray
+    intervals: _Intervals, transmissions: "TransmissionTimes", in_turn: BoolArray
 ) -> tuple[Int64Array, Int64Array]:
     """The times to transmit messages in `turn` and in `gap`; `in_turn`: the path is in the turn. (exchanges,) each"""
     request, begin, response = (

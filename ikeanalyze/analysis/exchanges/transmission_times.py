@@ -25,11 +25,9 @@ class TransmissionTimes(Struct, frozen=True):
 
 
 def compute_transmission_times(
-    state: AnalysisState, answers: AnsweredTransmissions, rates: LinkRates | None
-) -> TransmissionTimes | None:
-    """The transmission times of the messages of each exchange; None: no link has a limited rate."""
-    if rates is None:
-        return None
+    state: AnalysisState, answers: AnsweredTransmissions, rates: LinkRates
+) -> TransmissionTimes:
+    """The transmission times of the messages of each exchange."""
     messages, exchange = state.messages, state.exchange_of_message
     byte_ns = np.where(messages.from_initiator, rates.up_ns[messages.handshake], rates.down_ns[messages.handshake])
     # datagrams are in order of time, messages are numbered by their datagrams

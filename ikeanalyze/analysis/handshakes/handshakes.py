@@ -16,7 +16,6 @@ from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1, I2_R2, NOTIF
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
 from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
-from ikeanalyze.analysis.exchanges.transmission_times import compute_transmission_times
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.handshakes import auth_methods
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, InitFacts, Phase1Facts
@@ -213,7 +212,11 @@ def _compute_breakdown(
     complete &= find_last_times(sources.state) != start_ns
     hosts = endpoints.initiator, endpoints.responder
     state, answers, path = sources.state, sources.answers, sources.path
-    transmissions = compute_transmission_times(state, answers, path.rates)
+    transmissions = None
+    if path.rates is not None:  # of recordings of the lab alone
+        from ikeanalyze.analysis.exchanges.transmission_times import compute_transmission_times
+
+        transmissions = compute_transmission_times(state, answers, path.rates)
     return compute_time_breakdown(
         state.exchanges, answers, complete, hosts, sources.aaa_times, path, sources.facts, transmissions
     )
