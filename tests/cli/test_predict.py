@@ -263,6 +263,7 @@ def test_what_computation_is_not_known(run):
         (["--rtt", "0:10"], "--rtt: '0:10' is not a range"),
         (["--rate", "fast"], "--rate: invalid rate 'fast'"),
         (["--rate", "1"], "--rate: 1 is not in the range"),
+        (["--rate", "64"], "--rate: 64 is not in the range 100 to 1e+12 bit/s. 64 kbit/s is written 64k"),
         (["--mtu", "100"], "--mtu: 100 is not in the range"),
         (["--mtu", "1280.5"], "--mtu: 1280.5 is not a whole number"),
         (["--jitter", "99"], "--jitter: 99 is not in the range"),
