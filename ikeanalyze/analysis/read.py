@@ -50,7 +50,10 @@ _MOST: Final = 256
 _MANY_FRAMES: Final = 1000
 _DEFAULT: Final = ReadOptions()
 #: Fields of CaptureSummary that CaptureFrames has too.
-_SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
+#: Fields of a capture's summary that its frames have.
+_SUMMARY_FIELDS: Final = tuple(
+    field.name for field in fields(CaptureSummary) if field.name not in ("path", "files", "byte_ns")
+)
 
 
 class AnalysedCaptures(Struct, frozen=True):
@@ -218,11 +221,12 @@ class _ReadState:
         path = self._name(file)
         size = retained_size(capture)
         small = size <= SMALL_BYTES and self._options.on_contents is None
+        manifest = read_lab_manifest(file) if self._options.lab_manifests else None
         pending = _PendingCapture(
             path=path,
-            summary=_summarize(path, capture, files),
+            summary=_summarize(path, capture, files, manifest),
             keys=keys,
-            manifest=read_lab_manifest(file) if self._options.lab_manifests else None,
+            manifest=manifest,
             warnings=capture.warnings,
             frames=capture if small else None,
         )
@@ -346,5 +350,9 @@ def _load_polars() -> None:
     import ikeanalyze.analysis.tables.polars_columns  # noqa: F401
 
 
-def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:
-    return CaptureSummary(path, **{name: getattr(capture, name) for name in _SUMMARY_FIELDS}, files=files)
+def _summarize(
+    path: str, capture: CaptureFrames, files: tuple[str, ...], manifest: LabManifest | None
+) -> CaptureSummary:
+    byte_ns = (0.0, 0.0) if manifest is None else manifest.byte_ns
+    values = {name: getattr(capture, name) for name in _SUMMARY_FIELDS}
+    return CaptureSummary(path, **values, files=files, byte_ns=byte_ns)

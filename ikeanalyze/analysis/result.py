@@ -37,6 +37,9 @@ class CaptureSummary:
     accounting: Mapping[str, int]  # packets by ACCOUNTING; they add up to `packets`
     accounting_bytes: Mapping[str, int]  # bytes by ACCOUNTING; they add up to `bytes`
     files: tuple[str, ...] = ()  # that were joined to this capture, in order; empty: it is one file
+    #: Time in ns that the link takes to transmit a byte from the initiator, and to it, by the manifest of the lab that
+    #: recorded the capture; 0: no limit, or unknown.
+    byte_ns: tuple[float, float] = (0.0, 0.0)
 
 
 class SkippedFile(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Options for a capture that is larger than memory, and its analysis in parts on disk."""
 
 import re
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS: Final = " KMGT"
+#: Fewer bytes are a size whose unit was forgotten.
+_LEAST_WITHOUT_UNIT: Final = 10_000
 
 
 class LargeCaptureOptions(Struct, frozen=True, kw_only=True):
@@ -74,7 +77,11 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None or not float(match[1]):
         raise typer.BadParameter(f"{text} is not a size such as 500M or 8G", param_hint="--max-memory")
-    return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper() or " "))
+    size = float(match[1]) * 1024 ** _UNITS.index(match[2].upper() or " ")
+    if not match[2] and size < _LEAST_WITHOUT_UNIT:
+        problem = f"{text} is a number of bytes; with a unit it is written {match[1]}M or {match[1]}G"
+        raise typer.BadParameter(problem, param_hint="--max-memory")
+    return int(min(size, sys.maxsize))
 
 
 def plan_parts(

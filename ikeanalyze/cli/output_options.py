@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 from msgspec import Struct
@@ -24,6 +24,10 @@ FORMAT_OPTION: Any = typer.Option("--format", help="Output format.")
 NAMED_FORMAT_OPTION: Any = typer.Option(
     "--format", help="Output format (default: that of the suffix of PATH, such as x.json; else terminal)."
 )
+
+
+#: Suffixes of documents and pictures, which must not name a text by mistake.
+_FOREIGN_SUFFIXES: Final = frozenset((".pdf", ".png", ".svg", ".jpg", ".xls", ".xlsx", ".ods", ".docx", ".odt"))
 
 
 def _print_schema(ctx: typer.Context, requested: bool) -> None:
@@ -50,7 +54,11 @@ def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
     Raises:
         typer.BadParameter: the suffix is that of another format, or of one that the command cannot write.
     """
-    meant = SUFFIXES.get(os.path.splitext(path)[1].lower())
+    suffix = os.path.splitext(path)[1].lower()
+    if chosen is None and suffix in _FOREIGN_SUFFIXES:
+        problem = f"{path}: no format is written to {suffix} files; the formats are {', '.join(formats)}"
+        raise typer.BadParameter(problem, param_hint="-o")
+    meant = SUFFIXES.get(suffix)
     if meant is None or path == "-":
         return chosen or Format.TERMINAL
     if chosen is None and meant[0] not in formats:

@@ -23,6 +23,11 @@ CAPTURE_SUFFIXES: Final[Mapping[str, str]] = {"responder": "", "initiator": ".in
 
 _MAX_BYTES: Final = 64 << 20
 _MAX_MS: Final = 1e9  # of a time; larger ones do not fit into 64 bits of nanoseconds with others added
+_BYTE_NS: Final = 8e6  # to transmit a byte at 1 kbit/s
+_MIN_KBPS: Final = 1e-3  # of a rate; smaller ones give times beyond 64 bits of nanoseconds
+_MAX_KBPS: Final = 1e9
+_DEFAULT_MTU: Final = 1500
+_MAX_MTU: Final = 65_535
 _MAX_INTEGER: Final = 2**63 - 1  # of a column
 _SPI: Final = re.compile(r"[0-9a-fA-F]{16}")
 
@@ -65,6 +70,27 @@ class LabManifest(Struct, frozen=True):
     def timer_ns(self) -> int | None:
         """The initiator's first retransmission timer; None: unknown."""
         return self._read_time("ike.retransmit_timeout_s", 1_000_000_000)
+
+    @property
+    def byte_ns(self) -> tuple[float, float]:
+        """Time that the link takes to transmit a byte from the initiator, and to it; 0: no limit, or unknown."""
+        up, down = (
+            self._read_rate(f"link.rate_{direction}_kbps", self._read_rate("link.rate_kbps", 0.0))
+            for direction in ("up", "down")
+        )
+        return (_BYTE_NS / up if up else 0.0), (_BYTE_NS / down if down else 0.0)
+
+    @property
+    def mtu(self) -> int:
+        """Bytes of the largest IP packet on the link."""
+        mtu = _to_integer(self.scenario.get("link.mtu"))
+        return mtu if mtu and mtu <= _MAX_MTU else _DEFAULT_MTU
+
+    def _read_rate(self, key: str, default: float) -> float:
+        value = self.scenario.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return default
+        return value if _MIN_KBPS <= value < _MAX_KBPS else 0.0
 
     def _read_time(self, key: str, unit_ns: int) -> int | None:
         value = self.scenario.get(key)

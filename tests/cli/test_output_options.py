@@ -91,6 +91,18 @@ def test_a_suffix_that_contradicts_the_format_is_refused(run, reader, tmp_path, 
     assert reader.asked == {}
 
 
+@pytest.mark.parametrize("name", ["x.pdf", "x.PNG", "x.xlsx"])
+def test_a_text_is_not_written_to_a_document_or_picture(run, reader, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    done = run("report", CAPTURE, "-o", name)
+    assert done.exit_code == 2
+    suffix = os.path.splitext(name)[1].lower()
+    assert f"{name}: no format is written to {suffix} files; the formats are terminal, json, " in done.stderr
+    assert (os.listdir(tmp_path), reader.asked) == ([], {})
+    # who names the format has it
+    assert run("report", CAPTURE, "--format", "json", "-o", name).exit_code == 0
+
+
 def test_json_lines_may_be_named_json(run, reader, tmp_path):
     assert run("report", CAPTURE, "--format", "jsonl", "-o", str(tmp_path / "x.json")).exit_code == 0
     assert (tmp_path / "x.json").read_text().startswith('{"id":1,')

@@ -185,7 +185,8 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
         done = run("predict", path, *more, "--rtt", "10", "--runs", "10", "--format", "json", "--quiet")
         handshake = json.loads(done.stdout)["handshakes"][0]
         result[handshake["path"]] = handshake["initiator_ms"]
-    assert result[None] - result["manifest"] == pytest.approx(600)
+    # and at 2 Mbit/s the transmission of two packets in between, which have 347 and 910 bytes
+    assert result[None] - result["manifest"] == pytest.approx(600 + (347 + 910) * 8 / 2000)
     assert result[None] - result["given"] == pytest.approx(500)
     for text in ('{"schema": "ikeanalyze.lab/1"}', "[", json.dumps({
         "schema": "ikeanalyze.lab/1", "name": "x", "files": {"capture": "satellite.pcapng"}, "scenario": {"link.rtt_ms": -1},
@@ -262,6 +263,7 @@ def test_what_computation_is_not_known(run):
         (["--rtt", "0:10"], "--rtt: '0:10' is not a range"),
         (["--rate", "fast"], "--rate: invalid rate 'fast'"),
         (["--rate", "1"], "--rate: 1 is not in the range"),
+        (["--rate", "64"], "--rate: 64 is not in the range 100 to 1e+12 bit/s. 64 kbit/s is written 64k"),
         (["--mtu", "100"], "--mtu: 100 is not in the range"),
         (["--mtu", "1280.5"], "--mtu: 1280.5 is not a whole number"),
         (["--jitter", "99"], "--jitter: 99 is not in the range"),

@@ -8,7 +8,8 @@ import pytest
 from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
 from ikeanalyze.render import Format
 from tests.analysis.wrapped_captures import write_wrapped
-from tests.craft import tunnel
+from tests.craft import SECOND, Handshake, Trace, tunnel
+from tests.craft.ike import INFORMATIONAL
 from tests.paths import CAPTURES
 from tests.render import analysis_examples
 from tests.render.analysis_examples import CAPTURE, analysis
@@ -47,6 +48,22 @@ def test_several_captures_are_one_report(run):
     document = report(run, str(CLASSIC), str(PQ))
     assert [capture["path"] for capture in document["captures"]] == [str(CLASSIC), str(PQ)]
     assert [handshake["capture"] for handshake in document["handshakes"]] == [str(CLASSIC), str(PQ)]
+
+
+def test_liveness_checks_do_not_fill_the_report(run, tmp_path):
+    sa, trace = Handshake(), Trace()
+    messages = [*sa.init(), *sa.auth()]
+    messages += [message for _ in range(40) for message in sa.exchange(INFORMATIONAL, (0, 0))]
+    for number, message in enumerate(messages):
+        trace.message(number * SECOND, message)
+    capture = tmp_path / "liveness.pcap"
+    trace.write(capture)
+    done = run("report", str(capture))
+    assert done.stdout.count("  INFORMATIONAL ") == 30
+    assert "  ... and 10 more (--no-limit shows them)\n" in done.stdout
+    done = run("report", str(capture), "--no-limit")
+    assert done.stdout.count("  INFORMATIONAL ") == 40
+    assert "--no-limit" not in done.stdout
 
 
 def test_vantage_and_rtt_are_used_in_the_breakdown(run):

@@ -91,7 +91,14 @@ def test_sizes_are_checked(run, size):
     assert run("report", CAPTURE, "--max-memory", size).exit_code == 2
 
 
+def test_a_size_without_its_unit_is_an_error(run):
+    done = run("report", CAPTURE, "--max-memory", "8")
+    assert done.exit_code == 2
+    assert "--max-memory: 8 is a number of bytes; with a unit it is written 8M or 8G" in done.stderr
+
+
 def test_sizes():
+    assert parse_size("9" * 400) == sys.maxsize
     assert parse_size("500M") == 500 << 20
     assert parse_size("1.5GiB") == 3 << 29
     assert parse_size("100000") == 100000

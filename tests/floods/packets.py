@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 from tests.craft import ike, ip
 
@@ -74,7 +75,7 @@ def fragment(number: int, total: int, body: bytes, **fields: int) -> bytes:
     return message(**{"spi_r": SPI_R, "exchange": IKE_AUTH, "message_id": 1, **fields}, body=content, first=SKF)
 
 
-def request(data: bytes, **fields: int | bytes) -> bytes:
+def request(data: bytes, **fields: Any) -> bytes:
     """An IP packet of the initiator."""
     return ipv4(udp(data), **fields)
 

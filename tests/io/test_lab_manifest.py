@@ -25,6 +25,27 @@ def test_invalid_times_are_unknown(tmp_path, value):
     assert (manifest.rtt_ns, manifest.timer_ns) == (None, 500_000_000)
 
 
+@pytest.mark.parametrize(
+    ("scenario", "byte_ns"),
+    [
+        ({"link.rate_kbps": 64}, (125_000, 125_000)),  # 8 bits at 64,000 bit/s take 125 µs
+        ({"link.rate_up_kbps": 384, "link.rate_down_kbps": 8000}, (8e6 / 384, 1000)),
+        ({"link.rate_kbps": 64, "link.rate_down_kbps": 0}, (125_000, 0)),
+        ({"link.rate_kbps": 64, "link.rate_up_kbps": "", "link.rate_down_kbps": None}, (125_000, 125_000)),
+        ({"link.rate_kbps": 0}, (0, 0)),
+        ({}, (0, 0)),
+    ],
+)
+def test_the_rate_of_the_link(tmp_path, scenario, byte_ns):
+    assert write(tmp_path, scenario).byte_ns == pytest.approx(byte_ns)
+
+
+@pytest.mark.parametrize("value", [-1, 1e-300, 1e300, float("nan"), float("inf"), True, "64", [64]])
+def test_invalid_rates_are_unlimited(tmp_path, value):
+    manifest = write(tmp_path, {"link.rate_kbps": value, "link.mtu": value})
+    assert (manifest.byte_ns, manifest.mtu) == ((0, 0), 1500)
+
+
 def test_the_manifest_of_another_capture_is_not_read(tmp_path):
     assert write(tmp_path, {"link.rtt_ms": 1}, "other.pcapng") is None
     assert read_lab_manifest("-") is None

@@ -16,7 +16,7 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import number_pairs
 from ikeanalyze.analysis.messages.capture_facts import Rows
 from ikeanalyze.analysis.options import Vantage
-from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.io.lab_manifest import LabManifest
 
 #: Whether each time to live is an initial one.
@@ -38,6 +38,18 @@ FROM_MANIFEST: Final = 2
 ROUND_TRIP_SHARE: Final = 0.1
 
 
+#: Bytes of an Ethernet header, which the lab's links transmit with each IP packet.
+_LINK_HEADER_BYTES: Final = 14
+
+
+class LinkRates(Struct, frozen=True):
+    """How fast the links of handshakes transmit frames, according to the manifests. (handshakes,) each"""
+
+    up_ns: Float64Array  # for each byte from the initiator; 0: no limit, or unknown
+    down_ns: Float64Array  # for each byte to the initiator
+    frame_bytes: Int64Array  # of the largest frame
+
+
 class NetworkPath(Struct, frozen=True):
     """The paths between the hosts of handshakes. (handshakes,) each"""
 
@@ -45,6 +57,7 @@ class NetworkPath(Struct, frozen=True):
     rtt_ns: Int64Array  # round-trip time if it is known other than from the messages, or UNKNOWN
     rtt_source: UInt8Array  # NOT_GIVEN, GIVEN or FROM_MANIFEST
     timer_ns: Int64Array  # first retransmission timer of the initiator according to the manifest, or UNKNOWN
+    rates: LinkRates | None = None  # None: no link is known to have a limited rate
 
     @property
     def initiator_rtt_ns(self) -> Int64Array:
@@ -66,6 +79,7 @@ def determine_paths(
     count = len(sides)
     vantage, source = sides.copy(), np.full(count, NOT_GIVEN, np.uint8)
     rtt, timer = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    rates = None
     for number, manifest in enumerate(manifests):
         if manifest is None or manifest.rtt_ns is None:
             continue
@@ -75,9 +89,13 @@ def determine_paths(
         vantage[rows], rtt[rows], source[rows] = side, manifest.rtt_ns, FROM_MANIFEST
         if manifest.timer_ns is not None:
             timer[rows] = manifest.timer_ns
-    if rtt_ns is not None:
-        rtt[:], source[:] = rtt_ns, GIVEN
-    return NetworkPath(vantage, rtt, source, timer)
+        if any(manifest.byte_ns):
+            rates = rates or LinkRates(np.zeros(count), np.zeros(count), np.zeros(count, np.int64))
+            rates.up_ns[rows], rates.down_ns[rows] = manifest.byte_ns
+            rates.frame_bytes[rows] = manifest.mtu + _LINK_HEADER_BYTES
+    if rtt_ns is not None:  # it describes the path in place of the manifest
+        rtt[:], source[:], rates = rtt_ns, GIVEN, None
+    return NetworkPath(vantage, rtt, source, timer, rates)
 
 
 def infer_capture_sides(

@@ -22,13 +22,19 @@ An interval after a repeated request is shorter than a round trip if another tra
 than assumed. So it is not used to estimate the round-trip time if the interval from the first transmission fits the
 other exchanges; and of uncertain exchanges (see `answers`) the interval from the first response is used.
 
+A link of limited rate takes time to transmit frames (see `transmission_times`), which is the network's too. Where the
+path is in the responder's interval, this contains the transmission of the request and of the response. Otherwise the
+responder's interval contains that of the request after its first frame, and the initiator's that of the response and of
+the first frame of the next request.
+
 The initiator sends the first request before it passes the capture point, and receives the last response after that. So
-its own set-up time is longer by the round-trip time between it and the capture point; that time is 0 on its side, and
-otherwise null unless it is known other than from the intervals. A set-up of IKEv1 that ends with the initiator's
-message takes as long for the initiator as at the capture point.
+its own set-up time is longer by the round-trip time between it and the capture point, and by the transmission of the
+first frame of this request and of this response. That time is 0 on its side, and otherwise null unless the round-trip
+time is known other than from the intervals. A set-up of IKEv1 that ends with the initiator's message takes as long for
+the initiator as at the capture point.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
@@ -46,6 +52,9 @@ from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColu
 from ikeanalyze.analysis.grouping import number_pairs
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.exchanges.transmission_times import TransmissionTimes
 
 #: In round trips: an interval below the first bound is too short for one; about one is between the others.
 _TOO_SHORT: Final = 0.75
@@ -77,6 +86,7 @@ class AaaTimes(Struct, frozen=True):
 class _Intervals(Struct, frozen=True):
     """Consecutive intervals of the set-ups in ns, one row per exchange."""
 
+    exchange: Int64Array  # row of the exchange
     handshake: Int32Array
     request_ns: Int64Array  # time of the first transmission
     end_ns: Int64Array  # time of the last frame of the response
@@ -101,6 +111,7 @@ def compute_time_breakdown(
     aaa_times: AaaTimes,
     path: NetworkPath,
     facts: CaptureFacts = WHOLE_CAPTURE,
+    transmissions: "TransmissionTimes | None" = None,
 ) -> TimeBreakdown:
     """Divide the set-up time of each handshake into its parts.
 
@@ -112,10 +123,11 @@ def compute_time_breakdown(
         aaa_times: how long the responder waited for the AAA server in each exchange.
         path: the paths of the handshakes.
         facts: the facts of the whole capture.
+        transmissions: how long the link took to transmit the messages of each exchange; None: the rate is unlimited.
     """
     count = len(complete)
     has_aaa = aaa_times.answering_ns.any() or aaa_times.wait_ns.any()
-    if core.compiled is not None and not (has_aaa or facts.partial):
+    if core.compiled is not None and not (has_aaa or facts.partial or transmissions is not None):
         return TimeBreakdown(**core.compiled.divide_set_up_times(exchanges, answers, complete, *hosts, path))
     intervals = _build_intervals(exchanges, answers, complete, aaa_times)
     handshake, last = intervals.handshake, intervals.last
@@ -123,9 +135,17 @@ def compute_time_breakdown(
     turn = intervals.turn - intervals.aaa
     rtt, in_turn = _find_round_trips(intervals, hosts, path, facts)
     known = rtt != UNKNOWN
-    network = np.where(known, np.minimum(rtt, np.where(in_turn, turn, intervals.gap)), 0)
-    turn = turn - np.where(in_turn, network, 0)
-    gap = intervals.gap - np.where(in_turn, 0, network)
+    in_turn_ns, in_gap_ns = np.where(known & in_turn, rtt, 0), np.where(known & ~in_turn, rtt, 0)
+    path_in_turn, path_in_gap = known & in_turn, known & ~in_turn
+    if transmissions is not None:
+        turn_ns, gap_ns = _find_transmissions(intervals, transmissions, in_turn)
+        in_turn_ns, in_gap_ns = in_turn_ns + turn_ns, in_gap_ns + gap_ns
+        path_in_turn, path_in_gap = path_in_turn | (turn_ns > 0), path_in_gap | (gap_ns > 0)
+    in_turn_ns = np.where(path_in_turn, np.minimum(in_turn_ns, turn), 0)
+    in_gap_ns = np.where(path_in_gap, np.minimum(in_gap_ns, intervals.gap), 0)
+    network = in_turn_ns + in_gap_ns
+    turn = turn - in_turn_ns
+    gap = intervals.gap - in_gap_ns
 
     def total(values: Int64Array) -> Int64Array:
         summed = np.zeros(count, np.int64)
@@ -143,6 +163,10 @@ def compute_time_breakdown(
     initiator_rtt = path.initiator_rtt_ns[handshake[last]]
     by_initiator = intervals.by_responder[last] == intervals.answered[last]
     after_ns[handshake[last]] = np.where(by_initiator & (initiator_rtt != UNKNOWN), 0, initiator_rtt)
+    if transmissions is not None:
+        begin_and_end = transmissions.request_begin_ns[intervals.exchange[first]]
+        begin_and_end = begin_and_end + transmissions.response_ns[intervals.exchange[last]]
+        after_ns[handshake[last]] += np.where(by_initiator | (initiator_rtt == UNKNOWN), 0, begin_and_end)
     after_ns[path.vantage == INITIATOR] = 0
     initiator = total(np.where(by_responder, turn, 0) + np.where(next_by_responder, 0, gap))
     unseparated = path.vantage == UNKNOWN_VANTAGE
@@ -188,6 +212,22 @@ def _find_round_trips(
         )
         rtt = np.where(rtt == UNKNOWN, _measure_paths(paths, hosts, facts, needed=unknown), rtt)
     return np.where(holds_path, rtt, UNKNOWN), in_turn
+
+
+def _find_transmissions(
+    intervals: _Intervals, transmissions: "TransmissionTimes", in_turn: BoolArray
+) -> tuple[Int64Array, Int64Array]:
+    """The times to transmit messages in `turn` and in `gap`; `in_turn`: the path is in the turn. (exchanges,) each"""
+    request, begin, response = (
+        values[intervals.exchange]
+        for values in (transmissions.request_ns, transmissions.request_begin_ns, transmissions.response_ns)
+    )
+    # the first frame of a repeated request is as long as that of its first transmission
+    turn = np.where(in_turn, request + response, np.maximum(request - begin, 0))
+    next_begin = np.append(begin[1:], 0)
+    between = ~in_turn & ~intervals.last & (intervals.next_by_responder == intervals.by_responder)
+    gap = np.where(between, response + next_begin, 0)
+    return np.where(intervals.answered, turn, 0), np.where(intervals.answered, gap, 0)
 
 
 def _build_intervals(
@@ -239,6 +279,7 @@ def _build_intervals(
         longest_gap = following - np.where(uncertain, np.minimum(exchanges.response_ns[rows], answer), answer)
     del following, answer
     return _Intervals(
+        exchange=rows,
         handshake=handshake,
         request_ns=request,
         end_ns=end,

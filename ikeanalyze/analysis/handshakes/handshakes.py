@@ -211,8 +211,14 @@ def _compute_breakdown(
     # if all packets have the same time, they have none of their own, or the clock is too coarse
     complete &= find_last_times(sources.state) != start_ns
     hosts = endpoints.initiator, endpoints.responder
+    state, answers, path = sources.state, sources.answers, sources.path
+    transmissions = None
+    if path.rates is not None:  # of recordings of the lab alone
+        from ikeanalyze.analysis.exchanges.transmission_times import compute_transmission_times
+
+        transmissions = compute_transmission_times(state, answers, path.rates)
     return compute_time_breakdown(
-        sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path, sources.facts
+        state.exchanges, answers, complete, hosts, sources.aaa_times, path, sources.facts, transmissions
     )
 
 

@@ -86,8 +86,8 @@ def extract(
     segments and duplicates of the capture too, and with the headers of tunnels. A report of the copy has the same
     numbers for these handshakes.
 
-    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng. Packets of
-    a pcap file are written as pcap if OUT ends with .pcap, except with --annotate.
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng, or pcap if
+    CAPTURE is pcap and OUT ends with .pcap, except with --annotate.
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     if capture == "-":
@@ -128,10 +128,10 @@ def _choose_handshakes(
         raise CommandError(f"{capture}: {describe_missing_handshakes(analysis)}")
     for number in inputs.handshake:
         if number not in known:
-            raise typer.BadParameter(
-                f"there is no handshake {number}: they are numbered {min(known)} to {max(known)}",
-                param_hint="--handshake",
-            )
+            from ikeanalyze.render.report.selection import describe_unknown_handshake  # for this error alone
+
+            problem = describe_unknown_handshake(number, min(known), max(known))
+            raise typer.BadParameter(problem, param_hint="--handshake")
     matching: list[int] = select_handshakes(analysis, selection).handshakes["handshake"].to_list()
     if not matching:
         raise CommandError(f"{capture}: {describe_empty_selection(analysis, selection)}")

@@ -68,8 +68,11 @@ def _convert_numbers(value: Any, annotation: Any, limits: Any) -> Any:
             raise ValueError(f"{value!r} is not {_NUMBERS[annotation]}{suggest_number(value)}") from None
     low, high = limits.min, limits.max
     if not (low is None or value >= low) or not (high is None or value <= high):  # NaN is within no limits
-        allowed = f"{low:,} or more" if high is None else f"{high:,} or less" if low is None else f"{low:,} to {high:,}"
-        raise ValueError(f"{value} is not within {allowed}")
+        if high is None:
+            raise ValueError(f"{value} is not {low:,} or more")
+        if low is None:
+            raise ValueError(f"{value} is not {high:,} or less")
+        raise ValueError(f"{value} is not within {low:,} to {high:,}")
     return value
 
 

@@ -170,9 +170,11 @@ class _BucketRun:
 
     def summarise(self, capture: CaptureFrames, warnings: Sequence[CaptureWarning]) -> BucketedAnalysis:
         """The result without tables."""
-        names = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
+        names = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files", "byte_ns"))
         values = {name: getattr(capture, name) for name in names}
-        summary = CaptureSummary(self._task.name, **values, files=self._files)
+        manifest = self._task.manifest
+        byte_ns = (0.0, 0.0) if manifest is None else manifest.byte_ns
+        summary = CaptureSummary(self._task.name, **values, files=self._files, byte_ns=byte_ns)
         texts = [AnalysisWarning(self._task.name, frame, text) for frame, text in [*capture.warnings, *warnings]]
         return BucketedAnalysis(summary, texts, self._skipped)
 

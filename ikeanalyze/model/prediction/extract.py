@@ -3,7 +3,8 @@
 From a request to its response the responding side processes; from a response to the next request the side that sends
 the request. The capture point determines what such an interval contains: the intervals of the side that the capture was
 taken on are exact, those of the other side contain the round-trip time of the path once. An interval between two
-messages of the same side does not contain the path.
+messages of the same side does not contain the path. If the lab's manifest has the rate of the link, the time to
+transmit the messages is subtracted as well (see `analysis.exchanges.timing`).
 
 All complete handshakes of the capture with the same exchanges give processing times, so that the prediction has their
 spread. The first handshake of a daemon is often slower than those that follow.
@@ -195,6 +196,7 @@ class _RecordedHandshakes:
         self._messages = _group_rows(messages, "exchange")
         self._payload_sizes = analysis.payload_sizes
         self._frames = _group_rows(frames.sort("number").select(_FRAME_COLUMNS), "message")
+        self._byte_ns = {summary.path: summary.byte_ns for summary in analysis.captures}
 
     def make_flow(self, row: Row, others: int) -> HandshakeFlow:
         """Return the flow of a row of the handshakes table.
@@ -247,7 +249,8 @@ class _RecordedHandshakes:
             FlowError: a message is missing.
         """
         number = row["handshake"]
-        flow_exchanges = []
+        path = _RecordedPath(row, self._byte_ns.get(row["capture"], (0.0, 0.0)))
+        flow_exchanges: list[FlowExchange] = []
         previous: tuple[Side, int] | None = None  # sender and end of the previous message
         for exchange in self._exchanges.get(number, ()):
             messages = self._messages[exchange["exchange"]]
@@ -257,19 +260,22 @@ class _RecordedHandshakes:
             unanswered = exchange["end_ns"] is None
             if unanswered and row["protocol"] != "IKEv1":
                 raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no response")
+            request = self._extract_message(messages, "request", number)
+            response = None if unanswered else self._extract_message(messages, "response", number)
             gap = 0 if previous is None else exchange["request_ns"] - previous[1]
             if previous is not None and previous[0] != asker:
-                gap = _subtract_path(gap, asker, row)
+                sent = flow_exchanges[-1].response or flow_exchanges[-1].request
+                gap = path.subtract(gap, asker, path.transmit(sent, previous[0]) + path.transmit_first(request, asker))
             aaa, trips = _measure_aaa(messages)
             flow_exchanges.append(
                 FlowExchange(
                     type=str(exchange["type"]),
                     message_id=None if row["protocol"] == "HIP" else exchange["message_id"],
                     asker=asker,
-                    request=self._extract_message(messages, "request", number),
-                    response=None if unanswered else self._extract_message(messages, "response", number),
+                    request=request,
+                    response=response,
                     before_ns=max(gap, 0),
-                    answer_ns=_compute_answer_time(exchange, asker, aaa, row),
+                    answer_ns=_compute_answer_time(exchange, asker, aaa, path, request, response),
                     aaa_ns=aaa,
                     aaa_round_trips=trips,
                 )
@@ -299,18 +305,46 @@ def _group_rows(table: pl.DataFrame, column: str) -> dict[int, list[Row]]:
     return groups
 
 
-def _subtract_path(interval: int, actor: Side, row: Row) -> int:
-    """Return the processing time of `actor` in an interval that ends with a message of `actor`."""
-    if row["path_rtt_ns"] is None or row["vantage"] in ("unknown", actor):
-        return interval
-    return max(interval - int(row["path_rtt_ns"]), 0)
+class _RecordedPath:
+    """The path that a handshake was recorded over: its delay, and its rate if the lab's manifest has it."""
+
+    def __init__(self, row: Row, byte_ns: tuple[float, float]) -> None:
+        self._vantage, self._rtt_ns = row["vantage"], row["path_rtt_ns"]
+        self._byte_ns = byte_ns if row["path_rtt_source"] == "manifest" else (0.0, 0.0)
+
+    def transmit(self, message: FlowMessage, sender: Side) -> int:
+        """Return the time in ns that the link takes to transmit all frames of a message."""
+        return round(message.bytes * self._byte_ns[sender != "initiator"])
+
+    def transmit_first(self, message: FlowMessage, sender: Side) -> int:
+        """Return the time in ns that the link takes to transmit the first frame of a message."""
+        return round(message.parts[0].frames[0] * self._byte_ns[sender != "initiator"])
+
+    def contains(self, actor: Side) -> bool:
+        """Return whether the intervals of `actor` contain the path: the capture was taken on the other side."""
+        return self._rtt_ns is not None and self._vantage not in ("unknown", actor)
+
+    def subtract(self, interval: int, actor: Side, transmission: int) -> int:
+        """Return the processing time of `actor` in an interval that ends with a message of `actor`.
+
+        `transmission`: of the messages, as far as the interval contains it, if it contains the path.
+        """
+        return max(interval - int(self._rtt_ns) - transmission, 0) if self.contains(actor) else interval
 
 
-def _compute_answer_time(exchange: Row, asker: Side, aaa: int, row: Row) -> int | None:
+def _compute_answer_time(
+    exchange: Row, asker: Side, aaa: int, path: _RecordedPath, request: FlowMessage, response: FlowMessage | None
+) -> int | None:
     """Return the responding side's processing time; None if a retransmission was answered, which needs less work."""
-    if exchange["end_ns"] is None or exchange["wait_ns"]:
+    if response is None or exchange["wait_ns"]:
         return None
-    return max(_subtract_path(exchange["end_ns"] - exchange["request_ns"] - aaa, flow.get_peer(asker), row), 0)
+    answerer = flow.get_peer(asker)
+    turn: int = exchange["end_ns"] - exchange["request_ns"] - aaa
+    if path.contains(answerer):
+        turn = path.subtract(turn, answerer, path.transmit(request, asker) + path.transmit(response, answerer))
+    else:  # further frames arrive while the first one is in the capture
+        turn -= path.transmit(request, asker) - path.transmit_first(request, asker)
+    return max(turn, 0)
 
 
 def _measure_aaa(messages: Sequence[Row]) -> tuple[int, int]:

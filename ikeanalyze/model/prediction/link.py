@@ -82,7 +82,8 @@ def validate_link(link: LinkModel) -> LinkModel:
     _require("loss", 0 <= link.loss < 1, f"{link.loss:g} is not a share of lost frames from 0 to less than 1.{hint}")
     for rate in (link.rate_up, link.rate_down):
         if rate is not None:
-            _check_range("rate", rate, _MIN_RATE, _MAX_RATE, "bit/s")
+            hint = f" {rate:g} kbit/s is written {rate:g}k" if 1 <= rate < _MIN_RATE else ""
+            _check_range("rate", rate, _MIN_RATE, _MAX_RATE, "bit/s", hint)
     if link.mtu is not None:
         _check_range("mtu", link.mtu, _MIN_MTU, MAX_MTU, "bytes")
     if link.burst is not None:
@@ -105,8 +106,10 @@ def _check_burst(burst: LossBurst, loss: float) -> None:
         _require("burst", burst.mean >= least, problem)
 
 
-def _check_range(what: str, value: float, low: float, high: float, unit: str) -> None:
-    _require(what, low <= value <= high, f"{value:g} is not in the range {low:g} to {high:g} {unit}")
+def _check_range(what: str, value: float, low: float, high: float, unit: str, hint: str = "") -> None:
+    sentence_end = "." if hint else ""
+    problem = f"{value:g} is not in the range {low:g} to {high:g} {unit}{sentence_end}{hint}"
+    _require(what, low <= value <= high, problem)
 
 
 def _require(what: str, valid: bool, text: str) -> None:

@@ -4,6 +4,7 @@ Colour only repeats what the text contains: nothing is lost in a pipe or with NO
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
@@ -93,10 +94,27 @@ def format_facts(facts: Sequence[tuple[str, str]], paint: TextStyler) -> Iterato
     """Yield names and values in two columns; a long value is wrapped."""
     names = max((len(name) for name, _ in facts), default=0)
     for name, value in facts:
-        texts = wrap(value, paint.width - names - 4, break_on_hyphens=False) or [""]
+        width = paint.width - names - 4
+        texts = wrap(_divide_long_words(value, width), width, break_on_hyphens=False) or [""]
         yield f"  {paint(pad_text(name, names), 'dim')}  {paint(texts[0], 'yellow' if name in _PROBLEMS else '')}".rstrip()
         for text in texts[1:]:
             yield " " * (names + 4) + text
+
+
+def _divide_long_words(text: str, width: int) -> str:
+    """Put spaces behind slashes at which words that are longer than a line, such as proposals, continue on the next."""
+    if len(text) <= width:
+        return text
+    return " ".join(_divide_word(word, width) if len(word) > width else word for word in text.split(" "))
+
+
+def _divide_word(word: str, width: int) -> str:
+    lines = [""]
+    for part in re.findall(r"[^/]*/|[^/]+$", word):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return " ".join(lines)
 
 
 def _format_table(section: TableSection, paint: TextStyler) -> Iterator[str]:

@@ -163,7 +163,7 @@ def _notices(analysis: Analysis, table: TableSection | None, chosen: list[Select
 def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
     single = selection.select_handshake(analysis, chosen.handshake)
     drawing = build_ladder(single)
-    first, *sections = render_handshake(single)
+    first, *sections = render_handshake(single, every=True)
     row = single.handshakes.row(0, named=True)
     diagnosis = list(render_diagnosis(row))
     assert isinstance(first, KeyValueSection)

@@ -20,6 +20,12 @@ def get_id_range(analysis: Analysis) -> tuple[int, int] | None:
     return int(column.min()), int(column.max())  # type: ignore[arg-type]
 
 
+def describe_unknown_handshake(number: int, first: int, last: int) -> str:
+    """An error about the number of a handshake that does not exist; `first`, `last`: the numbers of those that do."""
+    numbers = f"they are numbered {first} to {last}" if first < last else f"there is only handshake {first}"
+    return f"there is no handshake {number}: {numbers}"
+
+
 def select_handshake(analysis: Analysis, number: int) -> Analysis:
     """Return the analysis with tables that contain only handshake `number`, and with all captures and warnings.
 
@@ -31,7 +37,7 @@ def select_handshake(analysis: Analysis, number: int) -> Analysis:
         ids = get_id_range(analysis)
         if ids is None:
             raise LookupError("there is no handshake in what was read")
-        raise LookupError(f"there is no handshake {number}: they are numbered {ids[0]} to {ids[1]}")
+        raise LookupError(describe_unknown_handshake(number, *ids))
     return replace(
         analysis,
         frames=analysis.frames.filter(chosen),

@@ -104,7 +104,8 @@ def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
         yield KeyValueSection("Selection", list(describe_selection(analysis.selection)))
     detailed = select_detailed(analysis)
     if detailed.handshakes.height == 1:
-        yield from render_handshake(select_handshake(analysis, detailed.handshakes["handshake"][0]))
+        single = select_handshake(analysis, detailed.handshakes["handshake"][0])
+        yield from render_handshake(single, every=every)
     elif detailed.handshakes.height:
         yield from render_diagnosis_table(detailed.handshakes, every=every)
         yield from render_overview(detailed, every=every)

@@ -9,12 +9,14 @@ import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from tests.analysis.analyse_captures import analyse, only, timed
+from tests.analysis.analyse_captures import AROUND, SEPARATE_PARTS, analyse, obey, only, timed
+from tests.analysis.slow_link import record_slow_link
 from tests.craft import MS, Handshake
 from tests.paths import CAPTURES
 
 LAB = CAPTURES / "lab"
 LINE = re.compile(r"(?P<time>[0-9.]+) [0-9]+\[(?P<group>[A-Z]+)\] <lab\|(?P<number>[0-9]+)> (?P<text>.*)")
+PARTS = SEPARATE_PARTS[:3]  # of the network, the initiator and the responder
 #: Milliseconds that the daemon takes to log what it received, with the resolution of the log.
 LATENCY = 8
 
@@ -78,3 +80,24 @@ def test_at_the_initiator_it_is_the_set_up_time():
     assert only(analyse(trace, vantage="responder", rtt_ms=40))["initiator_setup_ns"] == 93 * MS
     # an estimate is not enough
     assert only(analyse(trace, vantage="responder"))["initiator_setup_ns"] is None
+
+
+def test_a_slow_link_takes_time_to_transmit_messages(tmp_path):
+    messages = Handshake(1).setup(intermediate=[(2, 1)], auth=(3, 2))
+    captures = record_slow_link(tmp_path, messages, up_kbps=64, down_kbps=128, delay_ms=25, work_ms=5)
+    initiator, responder = (only(obey(read_captures(path))) for path in captures)
+    assert responder["initiator_setup_ns"] == pytest.approx(initiator["setup_ns"], abs=10)
+    assert initiator["initiator_setup_ns"] == initiator["setup_ns"]
+
+    def transmit(chosen):
+        sizes = [(AROUND + len(data), 64 if message.from_initiator else 128) for message, data in chosen]
+        return sum(size * 8 / rate for size, rate in sizes)  # bits / (kbit/s) are ms
+
+    frames = [(message, data) for message in messages for data in message.datagrams]
+    # three round trips of 50 ms, and every frame; both sides work for 5 ms before each message but the first
+    assert [initiator[part] / MS for part in PARTS] == pytest.approx([150 + transmit(frames), 10, 15], abs=0.01)
+    # two round trips, all frames but the first one of the first request and those of the last response
+    last = len(messages[-1].datagrams)
+    assert [responder[part] / MS for part in PARTS] == pytest.approx(
+        [100 + transmit(frames[1:-last]), 10, 15], abs=0.01
+    )

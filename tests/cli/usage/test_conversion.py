@@ -23,9 +23,10 @@ def print_values(
     keys: Annotated[list[str], typer.Option()] = [],  # noqa: B006
     number: int | None = None,
     share: float = 0.5,
+    count: Annotated[int, typer.Option(min=1)] = 1,
     quiet: bool = False,
 ) -> None:
-    print(repr((files, name, kind, port, keys, number, share, quiet)))
+    print(repr((files, name, kind, port, keys, number, share, count, quiet)))
 
 
 def run(arguments: list[str], cls: type[TyperCommand]) -> tuple[int, str]:
@@ -62,6 +63,7 @@ def test_values_and_errors_are_those_of_typer(arguments):
         (["--share", ""], "'' is not a number"),
         (["--port", "1", "--port", "10"], "10 is not within 1 to 9"),
         (["--port", "0"], "0 is not within 1 to 9"),
+        (["--count", "0"], "0 is not 1 or more"),
     ],
 )
 def test_an_error_has_the_text_that_was_typed(arguments, problem):

@@ -10,6 +10,7 @@ import ikeanalyze
 from ikeanalyze.model.prediction.extract import FlowError, extract_flow
 from ikeanalyze.model.prediction.layout import packetize_over_udp
 from ikeanalyze.model.prediction.link import LinkModel
+from tests.analysis.slow_link import record_slow_link
 from tests.craft.handshake import Handshake
 from tests.craft.hip import Association
 from tests.craft.packet import MS, Packet
@@ -135,6 +136,17 @@ def test_a_path_on_the_far_side():
     other = flow("lab/satellite.pcapng", vantage="initiator", rtt_ms=600)
     assert other.computation_ns("responder") == 0
     assert other.computation_ns("initiator") > 600_000_000
+
+
+def test_the_transmission_over_a_slow_link_is_not_computation(tmp_path):
+    messages = Handshake(1).setup(intermediate=[(2, 1)], auth=(3, 2))
+    captures = record_slow_link(tmp_path, messages, up_kbps=64, down_kbps=128, delay_ms=25, work_ms=5)
+    for path in map(str, captures):
+        recorded = extract_flow(ikeanalyze.read(path), path)
+        assert recorded.path == "manifest"
+        # both sides work for 5 ms before each message but the first
+        assert recorded.computation_ns("initiator") == pytest.approx(10 * MS, abs=10_000)
+        assert recorded.computation_ns("responder") == pytest.approx(15 * MS, abs=10_000)
 
 
 def test_ikev1_has_messages_that_nothing_answers():

@@ -66,6 +66,20 @@ def test_nothing_is_wider_than_the_terminal(width):
         assert max(map(len, text.splitlines())) <= width
 
 
+def test_long_proposals_continue_on_the_next_line_after_a_slash():
+    additional = [f"ADDKE{slot}:ML-KEM-1024" for slot in range(1, 8)]
+    proposal = "/".join(["AES-GCM-16-256", "HMAC-SHA2-512", "X25519", *additional])
+    a = analysis([2])
+    a = replace(a, handshakes=a.handshakes.with_columns(pl.Series("offered", [[proposal]], pl.List(pl.String))))
+    lines = text_of(a, width=80).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("  offered "))
+    assert [line.split()[-1] for line in lines[start : start + 3]] == [
+        "AES-GCM-16-256/HMAC-SHA2-512/X25519/ADDKE1:ML-KEM-1024/",
+        "ADDKE2:ML-KEM-1024/ADDKE3:ML-KEM-1024/ADDKE4:ML-KEM-1024/",
+        "ADDKE5:ML-KEM-1024/ADDKE6:ML-KEM-1024/ADDKE7:ML-KEM-1024",
+    ]
+
+
 def test_many_captures_are_a_table():
     a = analysis([1])
     a = replace(a, captures=[summary(f"{'long/' * 20}{i}.pcap") for i in range(40)])

@@ -21,5 +21,7 @@ def test_ids():
 def test_an_unknown_handshake_is_an_error():
     with pytest.raises(LookupError, match="there is no handshake 6: they are numbered 1 to 5"):
         selection.select_handshake(analysis(), 6)
+    with pytest.raises(LookupError, match=r"there is no handshake 6: there is only handshake 1$"):
+        selection.select_handshake(analysis([1]), 6)
     with pytest.raises(LookupError, match="no handshake in what was read"):
         selection.select_handshake(analysis([]), 1)

@@ -35,8 +35,12 @@ from ikeanalyze.render.report.sections.diagnosis import render_diagnosis
 from ikeanalyze.render.report.selection import get_handshake_row
 
 
-def render_handshake(analysis: Analysis) -> Iterator[Section]:
-    """Yield the sections of the only handshake of `analysis`."""
+def render_handshake(analysis: Analysis, *, every: bool) -> Iterator[Section]:
+    """Yield the sections of the only handshake of `analysis`.
+
+    Unless `every` is set, the exchanges after the set-up are only the first ones: liveness checks every few seconds
+    make thousands of them.
+    """
     row = get_handshake_row(analysis)
     facts = [*render_diagnosis(row), *_identity(row, analysis)]
     yield KeyValueSection(format_handshake_title(row), facts, level=1, outcome=row["outcome"])
@@ -48,7 +52,7 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     if row["phases"]:
         yield _phases(row)
     yield from render_payload_bytes(analysis.handshakes)
-    yield from _exchanges(analysis.exchanges, uncertain=row["uncertain"] is not None)
+    yield from _exchanges(analysis.exchanges, uncertain=row["uncertain"] is not None, every=every)
     if row["setup_ns"] is not None:
         yield _breakdown(row)
     yield KeyValueSection("Transport", list(_transport(row)))
@@ -146,7 +150,7 @@ def _phases(row: Mapping[str, Any]) -> TableSection:
 _EXCHANGES: Final = "request, response: bytes in frames, of all transmissions; RTT, waited: ms"
 
 
-def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool) -> Iterator[TableSection]:
+def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool, every: bool) -> Iterator[TableSection]:
 
     def format_time(row: Mapping[str, Any], column: str) -> str:
         return format_ms(row[column], uncertain=uncertain and row["set_up"] and _is_repeated(row))
@@ -172,7 +176,7 @@ def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool) -> Iterator[TableSec
     columns = [(column, cell) for column, cell in columns if not empty.get(column.name)]
     for title, in_set_up in (("Exchanges", True), ("Exchanges after the set-up", False)):
         if rows := table.filter(pl.col("set_up") == in_set_up).to_dicts():
-            yield tabulate(title, rows, columns, notes=(_EXCHANGES,))
+            yield tabulate(title, rows, columns, every=every or in_set_up, notes=(_EXCHANGES,))
 
 
 def _is_repeated(exchange: Mapping[str, Any]) -> bool:
