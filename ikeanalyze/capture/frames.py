@@ -16,7 +16,6 @@ from ikeanalyze.capture.buffers import (
     MessageBytes,
     MessageReadings,
     MessageStore,
-    tune_malloc,
 )
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.icmp import make_no_icmp_errors
@@ -24,8 +23,9 @@ from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, open_compiled_reader
 from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
-from ikeanalyze.capture.parallel import ParallelReader, count_processors, start_parallel_reader
+from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
+from ikeanalyze.machine import count_processors, tune_malloc
 
 if TYPE_CHECKING:
     from ikeanalyze._core import PcapReader
