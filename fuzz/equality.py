@@ -10,7 +10,6 @@ from ikeanalyze.analysis.exchanges.init_messages import InitReadings
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.capture import frames
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 
@@ -42,17 +41,17 @@ def both(function: Callable[[], Result]) -> tuple[Result, Result]:
 
 
 @contextmanager
-def in_blocks(size: int, rest: int = frames.REST_BYTES) -> Iterator[None]:
+def in_blocks(size: int, rest: int = core.REST_BYTES) -> Iterator[None]:
     """Let the core read the files of small captures too, in blocks of so many bytes, and analyse each alone.
 
     `rest`: bytes of packets that the core hands back at once.
     """
-    before = frames.MIN_COMPILED_BYTES, frames.BLOCK_BYTES, frames.REST_BYTES, analysis_read.SMALL_BYTES
-    frames.MIN_COMPILED_BYTES, frames.BLOCK_BYTES, frames.REST_BYTES, analysis_read.SMALL_BYTES = 1, size, rest, -1
+    before = core.MIN_FILE_BYTES, core.BLOCK_BYTES, core.REST_BYTES, analysis_read.SMALL_BYTES
+    core.MIN_FILE_BYTES, core.BLOCK_BYTES, core.REST_BYTES, analysis_read.SMALL_BYTES = 1, size, rest, -1
     try:
         yield
     finally:
-        frames.MIN_COMPILED_BYTES, frames.BLOCK_BYTES, frames.REST_BYTES, analysis_read.SMALL_BYTES = before
+        core.MIN_FILE_BYTES, core.BLOCK_BYTES, core.REST_BYTES, analysis_read.SMALL_BYTES = before
 
 
 def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int] | None = ()) -> list[str]:
@@ -68,7 +67,7 @@ def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int]
     differences = list(_compare_descriptions(first, second))
     for size in BLOCKS:
         for make_readings in (None, InitReadings):
-            with in_blocks(size, rest=frames.REST_BYTES if make_readings is None else 500):
+            with in_blocks(size, rest=core.REST_BYTES if make_readings is None else 500):
                 found = _compare_descriptions(read(make_readings), second)
             differences += (f"blocks of {size}, {make_readings}: {text}" for text in found)
     return differences

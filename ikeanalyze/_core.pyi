@@ -54,10 +54,8 @@ def find_packet_blocks(buffer: UInt8Array, start: int, end: int, big_endian: boo
     decode, and that block's position.
     """
 
-class HeaderTables:
-    """What to do by EtherType (65,536), by IP protocol (256) and by port (65,536)."""
-
-    def __new__(cls, ethertypes: UInt8Array, protocols: UInt8Array, ports: UInt8Array) -> HeaderTables: ...
+def reads_link_type(link_type: int) -> bool:
+    """Whether the core reads packets of a link layer, a LINKTYPE_ number, at all."""
 
 class PlainScan:
     """Rows of the frames table, and what else the packets were."""
@@ -83,8 +81,8 @@ class PlainScan:
         """Indexes of the packets that are handed back."""
 
 def scan_packets(
-    tables: HeaderTables,
-    links: Sequence[tuple[int, int] | None],
+    ports: Sequence[int],
+    link_types: Sequence[int],
     first: int,
     buffer: UInt8Array,
     offset: Int64Array,
@@ -95,9 +93,8 @@ def scan_packets(
 ) -> PlainScan:
     """Find the messages in packets without tunnels, IP fragments and the like.
 
-    `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
-    packets without a header, None for what is handed back. `first` is the number of the first packet, and the arrays
-    after it are those of a RecordBatch.
+    `ports` are UDP and TCP ports on which IKE is expected in addition to 500 and 4500, `link_types` those of the
+    interfaces. `first` is the number of the first packet, and the arrays after it are those of a RecordBatch.
 
     Raises:
         ValueError: the columns have different lengths.
@@ -157,9 +154,9 @@ class PcapPart:
 class PcapReader:
     """Reads a pcap file.
 
-    `identity` is device and inode of the file; another file that has its path is not read. `spis`, `tables` and `link`
-    are as in `MessageStore` and `scan_packets`. `read_inits`: read IKE_SA_INIT messages; at most 64 forms of each
-    length.
+    `identity` is device and inode of the file; another file that has its path is not read. `spis` are as in
+    `MessageStore`, `ports` and `link_type` as in `scan_packets`. `read_inits`: read IKE_SA_INIT messages; at most 64
+    forms of each length. Takes the reading that `begin_reading` has begun, if it is of this file and in this way.
     """
 
     def __init__(
@@ -167,8 +164,8 @@ class PcapReader:
         path: str,
         identity: tuple[int, int],
         spis: set[int] | None,
-        tables: HeaderTables,
-        link: tuple[int, int],
+        ports: Sequence[int],
+        link_type: int,
         read_inits: bool,
         *,
         big_endian: bool,
@@ -178,6 +175,10 @@ class PcapReader:
         fraction_ns: int,
         usual: int,
     ) -> None: ...
+    @property
+    def has_begun(self) -> bool:
+        """Whether another thread has begun to read the file for the first call of `read`."""
+
     @property
     def position(self) -> int:
         """The file offset up to which all records have been read; another thread can ask for it."""
@@ -198,6 +199,18 @@ class PcapReader:
         Several threads read blocks of `block` bytes. `first` is the number of the first packet. Ends before a record
         that is incomplete or that Python must check, and when more than `rest` bytes of packets are handed back.
         """
+
+def begin_reading(path: str, threads: int, block: int, rest: int, unconfirmed: int) -> bool:
+    """Begin to read a pcap file in another thread, as a `PcapReader` without SPIs and ports that reads IKE_SA_INIT.
+
+    One thread reads `unconfirmed` bytes and waits until `read` of such a reader is called with the whole file, 1 and
+    the same `rest`; then `threads` read. The reading that has begun before, if nobody has taken it, is discarded.
+
+    Returns whether it is the file of a version and link layer that the core reads.
+    """
+
+def discard_reading() -> None:
+    """End the reading that has begun, unless a reader has taken it."""
 
 class ParquetTable:
     """A Parquet file that is being written, with the schema of the empty file `template`, in groups of rows.

@@ -73,7 +73,7 @@ SAME_NAMES: set[str] = set()
 #: Modules and subpackages that a package holds at most, and where more of them belong together.
 MOST_ENTRIES = 14
 ENTRIES = {
-    "ikeanalyze": 19,  # the packages, the version and the compiled core
+    "ikeanalyze": 20,  # the packages, the version, the compiled core and the machine
 }
 
 SOURCES = {
@@ -126,7 +126,7 @@ def test_imports_go_one_way():
         own = module.removeprefix("ikeanalyze.")
         for name in imported_modules(module):
             imported = name.removeprefix("ikeanalyze.")
-            if module in ("ikeanalyze", "ikeanalyze.__main__") or imported in ("_version", "core"):
+            if module in ("ikeanalyze", "ikeanalyze.__main__") or imported in ("_version", "core", "machine"):
                 continue
             packages = [package for package in ALLOWED if within(own, {package})]
             allowed = ALLOWED[max(packages, key=len)] if packages else set()

@@ -11,7 +11,8 @@ use _core::analysis::init_messages::InitForms;
 use _core::capture::copy::copy_ranges;
 use _core::capture::file::{read_file, Limits, MessageReader, Part, Plan, State, WantedSpis};
 use _core::capture::frames::{scan, Link, Packets, Scan, Tables};
-use _core::capture::records::{find_packet_blocks, guess_record, walk_pcap, PcapLayout};
+use _core::capture::header_rules::HeaderRules;
+use _core::capture::records::{find_packet_blocks, guess_record, walk_pcap, PcapLayout, FILE_HEADER};
 use fastrand::Rng;
 
 /// Longest input: longer ones take longer, and rarely reach more.
@@ -362,7 +363,12 @@ fn blocks_of_a_file_have_what_all_of_it_has() {
         };
         let size = data.len() as u64;
         let read = |begin: u64, block: u64, threads: usize, rest: usize, plan: &Plan| {
-            let limits = Limits { threads, block, rest };
+            let limits = Limits {
+                threads,
+                block,
+                rest,
+                unconfirmed: u64::MAX,
+            };
             let open = |offset: u64| data.get(offset as usize..);
             read_file(open, (begin, size), 1, limits, plan, &State::default())
         };
@@ -398,6 +404,54 @@ fn blocks_of_a_file_have_what_all_of_it_has() {
 }
 
 #[test]
+fn a_reading_that_is_confirmed_later_has_all_of_the_file() {
+    let (seeds, mut rng) = (seeds(), rng());
+    let rules = HeaderRules::new(&[]);
+    let links = [Link::EtherType { size: 14, at: 12 }];
+    for _ in 0..runs() / 20 {
+        let data = input(&seeds, &mut rng);
+        let plan = Plan {
+            layout: layout(&mut rng),
+            tables: rules.tables(&links),
+            encrypted: WantedSpis::All,
+            reader: None,
+        };
+        let size = data.len() as u64;
+        let open = |offset: u64| data.get(offset as usize..);
+        let mut limits = Limits {
+            threads: 1,
+            block: size,
+            rest: usize::MAX,
+            unconfirmed: u64::MAX,
+        };
+        let whole = read_file(open, (0, size), 1, limits, &plan, &State::default());
+        (limits.threads, limits.block, limits.unconfirmed) = (rng.usize(1..4), rng.u64(1..5000), rng.u64(..10_000));
+        let state = State::unconfirmed();
+        let late = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| read_file(open, (0, size), 1, limits, &plan, &state));
+            state.confirm();
+            reading.join().expect("no panic")
+        });
+        check_equal(&late, &whole, &data);
+    }
+}
+
+#[test]
+fn a_file_header_gives_a_layout_or_none() {
+    let mut rng = rng();
+    for _ in 0..runs() {
+        let mut header = [0; FILE_HEADER];
+        header[..8].copy_from_slice(&[0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0]);
+        for _ in 0..rng.usize(..4) {
+            header[rng.usize(..FILE_HEADER)] = rng.u8(..);
+        }
+        if let Some((layout, link_type)) = PcapLayout::parse(&header) {
+            assert!(layout.usual >= 262_144 && link_type < 1 << 26);
+        }
+    }
+}
+
+#[test]
 fn a_file_that_changes_is_read_up_to_there() {
     let (seeds, mut rng) = (seeds(), rng());
     let meanings = Meanings::usual();
@@ -426,9 +480,12 @@ fn a_file_that_changes_is_read_up_to_there() {
             threads: if rng.u8(..16) == 0 { 3 } else { 1 },
             block: rng.u64(1..2000),
             rest: rng.usize(..2000),
+            unconfirmed: u64::MAX,
         };
         let state = State::default();
-        state.stopped.store(rng.u8(..4) == 0, Ordering::Relaxed);
+        if rng.u8(..4) == 0 {
+            state.stop();
+        }
         let part = read_file(open, (0, data.len() as u64), 1, limits, &plan, &state);
         check_part(&part, &data);
         assert_eq!(state.position.load(Ordering::Relaxed), part.stop);

@@ -99,12 +99,13 @@ from ikeanalyze.analysis.tables.tables import (
     make_empty_tables,
 )
 from ikeanalyze.capture.arrays import Int64Array, sort_distinct
-from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.io.lab_manifest import LabManifest
+from ikeanalyze.machine import release_free_memory
 
 if TYPE_CHECKING:
     import polars as pl

@@ -28,11 +28,11 @@ from ikeanalyze.analysis.result import (
     SkippedFile,
     format_path,
 )
-from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
 from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
+from ikeanalyze.machine import release_free_memory
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.exchanges.init_messages import InitReadings

@@ -1,12 +1,10 @@
-"""Growing buffers for the frames and messages of a capture, and settings of the C library's memory allocator."""
+"""Growing buffers for the frames and messages of a capture."""
 
-import ctypes
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import chain, repeat
 from typing import Any, Final, Protocol
 
@@ -394,43 +392,3 @@ def _take(values: Any, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
 def _choose_capacity(needed: int, current: int, share: float | None) -> int:
     """At least twice the current capacity, and enough for the whole capture if the share read so far is known."""
     return max(needed, 2 * current, int(needed / share * 1.1) if share else 0)
-
-
-_TRIM_THRESHOLD = -1
-_TOP_PAD = -2
-_MMAP_THRESHOLD = -3
-_ARENA_MAX = -8
-
-
-@cache
-def tune_malloc() -> None:
-    """Make glibc's malloc reuse freed memory (mallopt(3)); no effect on other C libraries.
-
-    Every batch allocates and frees the same arrays of some hundred kilobytes. By default glibc returns such memory to
-    the system at once, and zeroing the pages again takes half of the time of reading a large capture.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(_MMAP_THRESHOLD, 32 << 20)  # the maximum
-    mallopt(_TRIM_THRESHOLD, 1 << 30)
-    mallopt(_TOP_PAD, 256 << 20)
-    # one heap lets a thread reuse the memory that another has freed; contention is rare
-    mallopt(_ARENA_MAX, 1)
-
-
-def release_free_memory() -> None:
-    """Return free memory to the system, for other allocators (polars has its own)."""
-    trim = _find_malloc_trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _find_malloc_trim() -> Callable[[int], object] | None:
-    try:
-        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return None
-    return trim

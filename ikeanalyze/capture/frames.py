@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct, field
 
+from ikeanalyze import core
 from ikeanalyze.capture.buffers import (
     LAYOUT,
     Columns,
@@ -16,7 +17,6 @@ from ikeanalyze.capture.buffers import (
     MessageBytes,
     MessageReadings,
     MessageStore,
-    tune_malloc,
 )
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.icmp import make_no_icmp_errors
@@ -24,20 +24,14 @@ from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, open_compiled_reader
 from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
-from ikeanalyze.capture.parallel import ParallelReader, count_processors, start_parallel_reader
+from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
+from ikeanalyze.machine import tune_malloc
 
 if TYPE_CHECKING:
     from ikeanalyze._core import PcapReader
     from ikeanalyze.capture.joined import JoinedReader
 
-#: Bytes of the smallest capture that the compiled core reads as a file, in threads.
-MIN_COMPILED_BYTES = 8 << 20
-#: Bytes of the blocks of a file that the threads of the core take in turns.
-BLOCK_BYTES = 4 << 20
-#: Bytes of packets that the core hands back at once, before Python decodes them.
-REST_BYTES = 32 << 20
-_MAX_THREADS: Final = 4
 #: Seconds between two reports of progress.
 _PROGRESS_S: Final = 0.05
 
@@ -117,15 +111,21 @@ def read_frames(
         parallel = None
         kept = storage is None
         compiled = _find_compiled_format(reader, ports) if storage is None else None
+        core_reader = None
+        if compiled is not None:
+            core_reader = open_compiled_reader(
+                reader.source, compiled, ports, spis, read_inits=make_readings is not None
+            )
+        core.discard_reading()  # one of another file, or in another way
         if storage is None:
-            started = start_parallel_reader(reader, ports, spis) if compiled is None else None
+            started = start_parallel_reader(reader, ports, spis) if core_reader is None else None
             parallel, messages = started or (None, MessageStore(spis))
             storage = FrameStorage(FrameRows(LAYOUT), messages)
         messages = storage.messages
         collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         try:
-            if compiled is not None:
-                _CompiledReading(reader, compiled, collector, ports, spis, make_readings).collect(progress, meanwhile)
+            if core_reader is not None:
+                _CompiledReading(reader, core_reader, collector, make_readings).collect(progress, meanwhile)
             _collect(reader, collector, parallel, progress, meanwhile)
         finally:
             if parallel is not None:
@@ -221,7 +221,7 @@ def _find_compiled_format(reader: CaptureReader, ports: Collection[int]) -> Pcap
     Python decodes what the core hands back, in one process; so it reads captures of tunnels itself, in two.
     """
     layout = reader.plain_pcap
-    if layout is None or (reader.source.size or 0) < MIN_COMPILED_BYTES or not can_read_file(layout):
+    if layout is None or (reader.source.size or 0) < core.MIN_FILE_BYTES or not can_read_file(layout):
         return None
     return layout if is_mostly_plain(reader.source, layout, reader.position, ports) else None
 
@@ -232,18 +232,14 @@ class _CompiledReading:
     def __init__(
         self,
         reader: CaptureReader,
-        layout: Pcap,
+        core_reader: "PcapReader",
         collector: FrameCollector,
-        ports: Collection[int],
-        spis: Collection[int] | None,
         make_readings: Callable[[], MessageReadings] | None,
     ) -> None:
         self._reader, self._collector, self._make_readings = reader, collector, make_readings
         self._size = reader.source.size or 0
         self._begin = reader.position
-        self._core: PcapReader = open_compiled_reader(
-            reader.source, layout, ports, spis, read_inits=make_readings is not None
-        )
+        self._core: Final = core_reader
 
     def collect(self, progress: Progress | None, meanwhile: Meanwhile | None) -> None:
         """Collect the packets in other threads, and leave the reader at the first record that Python must read.
@@ -268,16 +264,14 @@ class _CompiledReading:
     def _collect_all(self) -> int:
         """Collect all packets up to the first record that Python must read, and return its offset."""
         position = self._begin
-        threads = min(count_processors(), _MAX_THREADS)
         while True:
-            part = self._core.read(
-                (position, self._size), self._collector.packets + 1, threads, BLOCK_BYTES, REST_BYTES
-            )
+            bounds, first = (position, self._size), self._collector.packets + 1
+            part = self._core.read(bounds, first, core.count_threads(), core.BLOCK_BYTES, core.REST_BYTES)
             if self._make_readings is not None and self._collector.readings is None:
                 self._collector.readings = self._make_readings()
                 self._collector.messages.clear.in_file = FileMessages(self._reader.source.descriptor)
             self._collector.add_part(part, part.stop / self._size)
-            is_full = len(part.rest[0]) > REST_BYTES
+            is_full = len(part.rest[0]) > core.REST_BYTES
             position = part.stop
             del part
             if not is_full:

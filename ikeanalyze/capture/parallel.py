@@ -20,6 +20,7 @@ from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, shared_bytes
 from ikeanalyze.capture.collector import FrameCollector, PartialResult
 from ikeanalyze.capture.reader import CaptureReader
+from ikeanalyze.machine import count_processors
 
 #: Bytes of the smallest capture that is read in parallel: a process costs some hundredths of a second.
 MIN_CAPTURE_BYTES: Final = 64 << 20
@@ -27,11 +28,6 @@ MIN_CAPTURE_BYTES: Final = 64 << 20
 _WORKER_START: Final = 0.46
 #: Bytes of the smallest record with a message: record header and IKE header.
 _MIN_RECORD_BYTES: Final = 44
-
-
-def count_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def can_fork_reader() -> bool:

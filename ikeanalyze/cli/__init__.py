@@ -4,6 +4,13 @@
 """
 
 import gc
+import os
+import sys
+
+from ikeanalyze import core
+
+#: Options of a report that read other contents than one without them.
+_READING_OPTIONS = ("--keys", "--port")
 
 
 def main() -> None:
@@ -11,6 +18,21 @@ def main() -> None:
     # The cyclic garbage collector would run again and again, for almost no garbage, while modules are imported and when
     # there are lists of a million numbers. Therefore it is set before the command line is imported.
     gc.set_threshold(200_000, 50, 1000)
+    _begin_reading(sys.argv[1:])
     from ikeanalyze.cli.app import run
 
     run()
+
+
+def _begin_reading(arguments: list[str]) -> None:
+    """Let the compiled core begin to read the capture of a report while the command line is imported.
+
+    That takes a tenth of a second, in which another processor would wait. The options are known later: if they need
+    another reading, this one is discarded.
+    """
+    is_report = arguments[:1] == ["report"] or (arguments and os.path.isfile(arguments[0]))
+    if not is_report or any(argument.startswith(_READING_OPTIONS) for argument in arguments):
+        return
+    for argument in arguments:
+        if core.begin_reading(argument):
+            return

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.cli.capture_options import CaptureOptions, display_path, report_problems
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.buckets.plan import BucketPlan, measure_captures, plan_buckets
+from ikeanalyze.machine import count_processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

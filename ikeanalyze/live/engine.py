@@ -17,7 +17,6 @@ from ikeanalyze.analysis.tables.row_ids import RowNumbering
 from ikeanalyze.analysis.tables.tables import AnalysisTables, make_empty_tables
 from ikeanalyze.capture.accounting import Accounting
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
-from ikeanalyze.capture.buffers import tune_malloc
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import FrameStorage
@@ -27,6 +26,7 @@ from ikeanalyze.live.growing_keys import GrowingKeys
 from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.path_facts import KnownFacts, PathFacts
 from ikeanalyze.live.rules import TICK_NS, EndingRules
+from ikeanalyze.machine import tune_malloc
 
 _NO_KEYS: Final[UInt64Array] = np.zeros(0, np.uint64)
 _COMPLETE: Final = ("established", "completed", "failed")

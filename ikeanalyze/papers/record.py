@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.run import BatchOptions, run_batch
 from ikeanalyze.dataset.batch.task import TaskError
@@ -27,6 +26,7 @@ from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
+from ikeanalyze.machine import count_processors
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import CasePrediction, ClaimFile, KeptTable, Recording
 from ikeanalyze.papers.predictions import make_prediction_table

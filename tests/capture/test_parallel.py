@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ikeanalyze.capture.buffers import shared_bytes
-from ikeanalyze.capture.parallel import WorkerProcess, can_fork_reader, count_processors
+from ikeanalyze.capture.parallel import WorkerProcess, can_fork_reader
+from ikeanalyze.machine import count_processors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 

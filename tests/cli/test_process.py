@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze import core
-from ikeanalyze.capture.frames import MIN_COMPILED_BYTES
 from tests.craft import SECOND, Handshake, Trace, transport
 from tests.paths import ROOT
 
@@ -145,7 +144,7 @@ def test_a_large_capture_with_few_ike_packets_loads_as_little(tmp_path):
     for number in range(7000):
         trace.send(SECOND, transport.esp(1, number, bytes(1400)), sport=4500, dport=4500)
     path = trace.write(tmp_path / "esp.pcap")
-    assert path.stat().st_size > MIN_COMPILED_BYTES
+    assert path.stat().st_size > core.MIN_FILE_BYTES
     loaded = list_loaded_modules("report", str(path), "--format", "parquet", "-o", str(tmp_path / "tables"))
     unused = {"numpy.ma", "ikeanalyze.analysis.handshakes.diagnosis.diagnose"}
     if core.compiled is not None:  # it writes the tables

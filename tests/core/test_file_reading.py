@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.equality import compare_frames, in_blocks, without_core
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.init_messages import InitMessages, InitReadings, parse_init_messages
 from ikeanalyze.analysis.messages.datagrams import group_datagrams
 from ikeanalyze.capture import frames
@@ -204,7 +205,7 @@ def parse_messages(capture: CaptureFrames, early: InitReadings | None) -> InitMe
 
 def test_as_many_threads_as_processors_read(calls: list[Call], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = make_trace().write(tmp_path / "some.pcap")
-    monkeypatch.setattr(frames, "count_processors", lambda: 3)
+    monkeypatch.setattr(core, "count_processors", lambda: 3)
     with in_blocks(2000):
         read_frames(str(path))
     assert calls == [Call(24, path.stat().st_size, threads=3)]

@@ -415,16 +415,69 @@ pub struct Limits {
     pub block: u64,
     /// Bytes of packets that are handed back, after which reading stops.
     pub rest: usize,
+    /// Bytes that one thread reads before the reading is confirmed.
+    pub unconfirmed: u64,
 }
 
-/// How far reading has come, for other threads, which can stop it.
-#[derive(Default)]
+/// How far reading has come, for other threads, which can stop it, and whether its result is wanted.
 pub struct State {
     /// File offset up to which all records have been read.
     pub position: AtomicU64,
     /// Rows so far.
     pub rows: AtomicUsize,
-    pub stopped: AtomicBool,
+    stopped: AtomicBool,
+    confirmed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            position: AtomicU64::new(0),
+            rows: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            confirmed: Mutex::new(true),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl State {
+    /// Of a reading whose result may be wanted later.
+    pub fn unconfirmed() -> Self {
+        Self {
+            confirmed: Mutex::new(false),
+            ..Self::default()
+        }
+    }
+
+    /// Let all threads read, and read all.
+    pub fn confirm(&self) {
+        *self.lock() = true;
+        self.changed.notify_all();
+    }
+
+    /// Let threads that read return soon.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.confirm();
+    }
+
+    /// Allow another reading after one that was stopped.
+    pub fn resume(&self) {
+        self.stopped.store(false, Ordering::Relaxed);
+    }
+
+    fn wait_until_confirmed(&self) {
+        let mut confirmed = self.lock();
+        while !*confirmed {
+            confirmed = self.changed.wait(confirmed).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The blocks of a file, and what has been read of them.
@@ -492,7 +545,10 @@ pub fn read_file<F: Read, O: Fn(u64) -> Option<F> + Sync>(
     std::thread::scope(|scope| {
         for _ in 1..limits.threads {
             // without another thread, the others read its blocks
-            let _ = std::thread::Builder::new().spawn_scoped(scope, || reading.read_blocks());
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || {
+                state.wait_until_confirmed();
+                reading.read_blocks();
+            });
         }
         reading.read_blocks();
     });
@@ -524,6 +580,14 @@ impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn find_begin(&self, block: usize) -> u64 {
+        if block == 0 {
+            self.begin
+        } else {
+            self.find_end(block - 1)
+        }
+    }
+
     fn find_end(&self, block: usize) -> u64 {
         let size = self.limits.block.max(1);
         let end = size.saturating_mul(block as u64 + 1).saturating_add(self.begin);
@@ -532,16 +596,15 @@ impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
 
     /// The next block, where its records begin, and an empty part; None: there is no other block.
     fn take_block(&self) -> Option<(usize, Start, Part)> {
+        if self.find_begin(self.lock().taken) - self.begin >= self.limits.unconfirmed {
+            self.state.wait_until_confirmed();
+        }
         let mut progress = self.lock();
         while !progress.finished && progress.taken >= progress.appended + LOOK_AHEAD {
             progress = self.appended.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
         let block = progress.taken;
-        let begin = if block == 0 {
-            self.begin
-        } else {
-            self.find_end(block - 1)
-        };
+        let begin = self.find_begin(block);
         if progress.finished || begin >= self.end {
             return None;
         }

@@ -11,14 +11,14 @@ use super::bytes::{address, be16, be32, be64, u8_at};
 
 /// Numbers of the categories, those of PacketCategory in ikeanalyze/capture/accounting.py.
 const IKE: u8 = 0;
-const ESP: u8 = 1;
+pub const ESP: u8 = 1;
 const NAT_KEEPALIVE: u8 = 3;
 const ICMP: u8 = 7;
-const OTHER: u8 = 8;
+pub const OTHER: u8 = 8;
 /// Categories of packets.
 pub const CATEGORIES: usize = 10;
 
-/// Flags of a port, as ikeanalyze/capture/decode/plain.py sets them.
+/// Flags of a port.
 pub const PORT_500: u8 = 1;
 pub const PORT_4500: u8 = 2;
 pub const PORT_EXTRA: u8 = 4;
@@ -46,6 +46,7 @@ pub const ETHERTYPE_OTHER: u8 = 0;
 pub const ETHERTYPE_IPV4: u8 = 1;
 pub const ETHERTYPE_IPV6: u8 = 2;
 pub const ETHERTYPE_VLAN: u8 = 3;
+pub const ETHERTYPE_HAND_BACK: u8 = 255;
 
 /// `ip_id` of packets without identification.
 const NO_IDENT: u32 = u32::MAX;
@@ -74,7 +75,7 @@ pub enum Link {
     HandBack,
 }
 
-/// What to do with numbers in headers; Python has the definitions.
+/// What to do with numbers in headers; see `header_rules`.
 pub struct Tables<'a> {
     /// By interface.
     pub links: &'a [Link],

@@ -1,9 +1,7 @@
 //! The functions that ikeanalyze/capture calls.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
@@ -11,8 +9,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::file::{read_file, Limits, MessageReader, Part, Plan, Readings, State, Stored, WantedSpis};
-use super::frames::{Link, Packets, Scan, Tables};
+use super::file::{Limits, Part, Readings, State, Stored};
+use super::frames::{Link, Packets, Scan};
+use super::header_rules::{find_link, HeaderRules};
+use super::pcap_file::{self, FileReader, PcapFile};
 use super::records::PcapLayout;
 use crate::analysis::init_messages::InitForms;
 
@@ -99,31 +99,6 @@ fn find_packet_blocks<'py>(
     Ok((PyArray1::from_vec(py, positions), at))
 }
 
-/// What is known about headers; the same for all batches of a capture, except its interfaces.
-#[pyclass(frozen)]
-struct HeaderTables {
-    ethertypes: Vec<u8>,
-    protocols: Vec<u8>,
-    ports: Vec<u8>,
-}
-
-#[pymethods]
-impl HeaderTables {
-    /// What to do by EtherType (65,536), by IP protocol (256) and by port (65,536).
-    #[new]
-    fn new(
-        ethertypes: PyReadonlyArray1<'_, u8>,
-        protocols: PyReadonlyArray1<'_, u8>,
-        ports: PyReadonlyArray1<'_, u8>,
-    ) -> PyResult<Self> {
-        Ok(Self {
-            ethertypes: ethertypes.as_slice()?.to_vec(),
-            protocols: protocols.as_slice()?.to_vec(),
-            ports: ports.as_slice()?.to_vec(),
-        })
-    }
-}
-
 /// Rows of the frames table, and what else the packets were.
 #[pyclass(frozen, get_all)]
 struct PlainScan {
@@ -138,16 +113,22 @@ struct PlainScan {
     rest: Py<PyArray1<i64>>,
 }
 
+/// Whether the core reads packets of a link layer at all.
+#[pyfunction]
+fn reads_link_type(link_type: u32) -> bool {
+    find_link(link_type) != Link::HandBack
+}
+
 /// Find the messages in packets without tunnels, IP fragments and the like.
 ///
-/// `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
-/// packets without a header, None for what is handed back. `first` is the number of the first packet.
+/// `ports` are UDP and TCP ports on which IKE is expected in addition to 500 and 4500, `link_types` those of the
+/// interfaces. `first` is the number of the first packet.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn scan_packets<'py>(
     py: Python<'py>,
-    tables: &HeaderTables,
-    links: Vec<Option<(usize, usize)>>,
+    ports: Vec<u16>,
+    link_types: Vec<u32>,
     first: u32,
     buffer: PyReadonlyArray1<'py, u8>,
     offset: PyReadonlyArray1<'py, i64>,
@@ -174,19 +155,9 @@ fn scan_packets<'py>(
     if lengths.iter().any(|&length| length != count) {
         return Err(PyValueError::new_err("columns of different lengths"));
     }
-    let links: Vec<Link> = links.into_iter().map(make_link).collect();
-    let HeaderTables {
-        ethertypes,
-        protocols,
-        ports,
-    } = tables;
-    let tables = Tables {
-        links: &links,
-        ethertypes,
-        protocols,
-        ports,
-    };
-    let scan = super::frames::scan(&packets, &tables, first);
+    let links: Vec<Link> = link_types.into_iter().map(find_link).collect();
+    let rules = HeaderRules::new(&ports);
+    let scan = super::frames::scan(&packets, &rules.tables(&links), first);
     PlainScan::new(py, scan)
 }
 
@@ -310,46 +281,21 @@ impl PcapPart {
     }
 }
 
-/// The file at an offset; None if it cannot be opened, or is another one than Python reads.
-fn open_at(path: &Path, identity: (u64, u64), offset: u64) -> Option<File> {
-    let mut file = File::open(path).ok()?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = file.metadata().ok()?;
-        if (metadata.dev(), metadata.ino()) != identity {
-            return None;
-        }
-    }
-    file.seek(SeekFrom::Start(offset)).ok()?;
-    Some(file)
-}
-
 /// Reads a pcap file.
 #[pyclass(frozen)]
-struct PcapReader {
-    path: PathBuf,
-    identity: (u64, u64),
-    spis: Option<HashSet<u64>>,
-    tables: Py<HeaderTables>,
-    link: Link,
-    /// None: clear messages are stored.
-    forms: Option<InitForms>,
-    layout: PcapLayout,
-    state: State,
-}
+struct PcapReader(FileReader);
 
 #[pymethods]
 impl PcapReader {
     #[new]
-    #[pyo3(signature = (path, identity, spis, tables, link, read_inits, *, big_endian, lengths_swapped, lengths_unordered, header_size, fraction_ns, usual))]
+    #[pyo3(signature = (path, identity, spis, ports, link_type, read_inits, *, big_endian, lengths_swapped, lengths_unordered, header_size, fraction_ns, usual))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         path: PathBuf,
         identity: (u64, u64),
         spis: Option<HashSet<u64>>,
-        tables: Py<HeaderTables>,
-        link: Option<(usize, usize)>,
+        ports: Vec<u16>,
+        link_type: u32,
         read_inits: bool,
         big_endian: bool,
         lengths_swapped: bool,
@@ -358,45 +304,52 @@ impl PcapReader {
         fraction_ns: i64,
         usual: i64,
     ) -> Self {
-        Self {
+        let layout = PcapLayout {
+            big_endian,
+            lengths_swapped,
+            lengths_unordered,
+            header_size,
+            fraction_ns,
+            usual,
+        };
+        Self(pcap_file::open(PcapFile {
             path,
             identity,
+            layout,
+            link: find_link(link_type),
+            rules: HeaderRules::new(&ports),
             spis,
-            tables,
-            link: make_link(link),
             forms: read_inits.then(InitForms::default),
-            layout: PcapLayout {
-                big_endian,
-                lengths_swapped,
-                lengths_unordered,
-                header_size,
-                fraction_ns,
-                usual,
-            },
             state: State::default(),
-        }
+        }))
+    }
+
+    /// Whether the file had begun to be read before.
+    #[getter]
+    fn has_begun(&self) -> bool {
+        self.0.has_begun()
     }
 
     /// The file offset up to which all records have been read; can be asked while another thread reads.
     #[getter]
     fn position(&self) -> u64 {
-        self.state.position.load(Ordering::Relaxed)
+        self.0.file.state.position.load(Ordering::Relaxed)
     }
 
     /// The rows of the part that is being read, so far.
     #[getter]
     fn rows(&self) -> usize {
-        self.state.rows.load(Ordering::Relaxed)
+        self.0.file.state.rows.load(Ordering::Relaxed)
     }
 
     /// Let a thread that reads return soon.
     fn stop(&self) {
-        self.state.stopped.store(true, Ordering::Relaxed);
+        self.0.file.state.stop();
     }
 
     /// A message of each form, by number.
     fn list_samples<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
-        let samples = self.forms.as_ref().map(InitForms::samples).unwrap_or_default();
+        let samples = self.0.file.forms.as_ref().map(InitForms::samples).unwrap_or_default();
         samples.iter().map(|sample| PyBytes::new(py, sample)).collect()
     }
 
@@ -410,45 +363,46 @@ impl PcapReader {
         block: u64,
         rest: usize,
     ) -> PyResult<PcapPart> {
-        let links = [self.link];
-        let tables = self.tables.get();
-        let limits = Limits { threads, block, rest };
-        let part = py.detach(|| {
-            let plan = Plan {
-                layout: self.layout,
-                tables: Tables {
-                    links: &links,
-                    ethertypes: &tables.ethertypes,
-                    protocols: &tables.protocols,
-                    ports: &tables.ports,
-                },
-                encrypted: self.spis.as_ref().map_or(WantedSpis::All, WantedSpis::Of),
-                reader: self.forms.as_ref().map(|forms| forms as &dyn MessageReader),
-            };
-            let open = |offset| open_at(&self.path, self.identity, offset);
-            read_file(open, bounds, first, limits, &plan, &self.state)
-        });
-        self.state.rows.store(0, Ordering::Relaxed);
+        let limits = Limits {
+            threads,
+            block,
+            rest,
+            unconfirmed: u64::MAX,
+        };
+        let part = py.detach(|| self.0.read(bounds, first, limits));
+        self.0.file.state.rows.store(0, Ordering::Relaxed);
         PcapPart::new(py, part)
     }
 }
 
-fn make_link(link: Option<(usize, usize)>) -> Link {
-    match link {
-        None => Link::HandBack,
-        Some((0, _)) => Link::Raw,
-        Some((size, at)) => Link::EtherType { size, at },
-    }
+/// Begin to read a pcap file; see `pcap_file`. Whether the core can read it.
+#[pyfunction]
+fn begin_reading(py: Python<'_>, path: PathBuf, threads: usize, block: u64, rest: usize, unconfirmed: u64) -> bool {
+    let limits = Limits {
+        threads,
+        block,
+        rest,
+        unconfirmed,
+    };
+    py.detach(|| pcap_file::begin(&path, limits))
+}
+
+/// End the reading that has begun, unless a reader has taken it.
+#[pyfunction]
+fn discard_reading(py: Python<'_>) {
+    py.detach(pcap_file::discard);
 }
 
 /// Add the functions and classes to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<HeaderTables>()?;
     module.add_class::<PlainScan>()?;
     module.add_class::<PcapPart>()?;
     module.add_class::<PcapReader>()?;
     module.add_function(wrap_pyfunction!(copy_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(find_packet_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(reads_link_type, module)?)?;
+    module.add_function(wrap_pyfunction!(begin_reading, module)?)?;
+    module.add_function(wrap_pyfunction!(discard_reading, module)?)?;
     module.add_function(wrap_pyfunction!(scan_packets, module)?)
 }

@@ -3,7 +3,7 @@
 use super::bytes::word;
 
 /// How the records of a pcap file are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PcapLayout {
     pub big_endian: bool,
     /// The length on the wire precedes the captured length.
@@ -16,6 +16,40 @@ pub struct PcapLayout {
     pub fraction_ns: i64,
     /// Records of more bytes are checked in Python.
     pub usual: i64,
+}
+
+/// Bytes of the header of a pcap file.
+pub const FILE_HEADER: usize = 24;
+const MICROSECONDS: u32 = 0xA1B2_C3D4;
+const NANOSECONDS: u32 = 0xA1B2_3C4D;
+/// Records up to libpcap's limit are accepted, whatever the snapshot length.
+const USUAL_RECORD: u32 = 262_144;
+/// Bits of the link type.
+const LINK_TYPE_BITS: u32 = 0x03FF_FFFF;
+
+impl PcapLayout {
+    /// The layout and the link type of a file of version 2.4 with this header; None: Python reads the header.
+    ///
+    /// As `Pcap` of ikeanalyze/capture/formats/pcap.py.
+    pub fn parse(header: &[u8; FILE_HEADER]) -> Option<(Self, u32)> {
+        let big_endian = matches!(word(header, 0, true)?, MICROSECONDS | NANOSECONDS);
+        let field = |index: usize| word(header, 4 * index, big_endian);
+        let fraction_ns = match field(0)? {
+            MICROSECONDS => 1000,
+            NANOSECONDS => 1,
+            _ => return None,
+        };
+        let version = if big_endian { 0x0002_0004 } else { 0x0004_0002 };
+        let layout = Self {
+            big_endian,
+            lengths_swapped: false,
+            lengths_unordered: false,
+            header_size: 16,
+            fraction_ns,
+            usual: field(4)?.max(USUAL_RECORD).into(),
+        };
+        (field(1)? == version).then_some((layout, field(5)? & LINK_TYPE_BITS))
+    }
 }
 
 /// Complete records, as columns of one length.

@@ -20,12 +20,12 @@ from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_gro
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array
 from ikeanalyze.capture.buffers import MessageBytes
-from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.keys.key_table import KeySetTable
+from ikeanalyze.machine import count_processors
 from ikeanalyze.wire.header import SPI_BYTES
 
 #: Maximum number of threads, and minimum number of handshakes for each: fewer are decrypted before a thread starts.

@@ -13,8 +13,9 @@ from msgspec import Struct
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.tables.column_types import ColumnType, EnumType, Layout, ListType, NumberType, StructType
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
-from ikeanalyze.capture.buffers import is_repeated, release_free_memory
+from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.ip import format_address_code
+from ikeanalyze.machine import release_free_memory
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from msgspec import Struct, field
 
-from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.cli.capture_options import PortOption, VantageOption
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -21,6 +20,7 @@ from ikeanalyze.dataset.batch.groups import group_captures
 from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.labels import LabelError, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
+from ikeanalyze.machine import count_processors
 from ikeanalyze.render.core.values import format_count
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from contextlib import suppress
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Final
 
-from ikeanalyze.capture.parallel import can_fork_reader, count_processors
+from ikeanalyze.capture.parallel import can_fork_reader
 from ikeanalyze.dataset.worker_process import follow_parent
+from ikeanalyze.machine import count_processors
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult

@@ -17,7 +17,6 @@ from ikeanalyze.analysis.messages.capture_facts import SharedFact
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureWarning
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
-from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.dataset.buckets.bucket_tasks import BucketTask, survey_bucket, write_bucket, write_facts
 from ikeanalyze.dataset.buckets.executors import open_inline_executor
@@ -26,6 +25,7 @@ from ikeanalyze.dataset.buckets.numbering import RowTotals, number_rows
 from ikeanalyze.dataset.buckets.shared_facts import SharedFacts, make_frame
 from ikeanalyze.dataset.buckets.table_parts import divide_tables, merge_parts
 from ikeanalyze.io.lab_manifest import read_lab_manifest
+from ikeanalyze.machine import release_free_memory
 
 _Result = TypeVar("_Result")
 

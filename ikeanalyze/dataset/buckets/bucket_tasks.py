@@ -11,12 +11,12 @@ from ikeanalyze.analysis.messages.capture_facts import SharedFact
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureContext, CaptureWarning, build_tables, survey_frames
 from ikeanalyze.analysis.result import RequestedDetails
-from ikeanalyze.capture.buffers import release_free_memory, tune_malloc
 from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
 from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering
 from ikeanalyze.dataset.buckets.shared_facts import BucketFacts, SurveyedBucket, store_facts
 from ikeanalyze.dataset.buckets.table_parts import PartBounds, write_parts
 from ikeanalyze.io.lab_manifest import LabManifest
+from ikeanalyze.machine import release_free_memory, tune_malloc
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
-from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.dataset.worker_process import follow_parent
+from ikeanalyze.machine import count_processors
 
 _CONTEXT: Final = multiprocessing.get_context("spawn")
 

@@ -15,8 +15,8 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, MessageRowIds, RowNumbering
 from ikeanalyze.capture.arrays import Int64Array, UInt32Array
-from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.dataset.buckets.frame_buckets import BucketContents, BucketFolder
+from ikeanalyze.machine import release_free_memory
 
 #: Messages that are numbered at once.
 _MESSAGES_AT_ONCE: Final = 1 << 19

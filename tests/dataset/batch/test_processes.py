@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
-from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskCapture, TaskError
+from ikeanalyze.machine import count_processors
 from tests.dataset.made import capture
 from tests.dataset.test_interruptions import alive
 

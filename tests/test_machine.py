@@ -3,16 +3,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from ikeanalyze.capture import buffers
+from ikeanalyze import machine
 
 pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(autouse=True)
 def again() -> Iterator[None]:
-    buffers.tune_malloc.cache_clear()
+    machine.tune_malloc.cache_clear()
     yield
-    buffers.tune_malloc.cache_clear()
+    machine.tune_malloc.cache_clear()
 
 
 def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> No
             return 1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
-    buffers.tune_malloc()
+    machine.tune_malloc()
     assert {option for option, _ in requested} == {
         -1,
         -2,
@@ -33,7 +33,7 @@ def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> No
         -8,
     }  # malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
     count = len(requested)
-    buffers.tune_malloc()
+    machine.tune_malloc()
     assert len(requested) == count
 
 
@@ -43,4 +43,4 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch, error
         raise error
 
     monkeypatch.setattr(ctypes, "CDLL", refuse)
-    buffers.tune_malloc()
+    machine.tune_malloc()
