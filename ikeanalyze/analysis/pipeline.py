@@ -26,6 +26,7 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     determine_paths,
     infer_capture_sides,
 )
+from ikeanalyze.analysis.exchanges.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
 from ikeanalyze.analysis.exchanges.init_messages import InitReadings, parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
@@ -48,7 +49,6 @@ from ikeanalyze.analysis.exchanges.unprotected import (
     find_version_refusals,
     select_ignored_messages,
 )
-from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
     ShortResponses,
     find_short_responses,
@@ -109,7 +109,7 @@ from ikeanalyze.io.lab_manifest import LabManifest
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.diagnosis.suspects import SuspectFacts
     from ikeanalyze.keys.key_table import CaptureKeys
 
@@ -627,8 +627,8 @@ def _summarise_contents(
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
     from ikeanalyze.analysis.decryption.decrypt import decrypt_messages
-    from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
     from ikeanalyze.analysis.decryption.unfit_keys import describe_unfit_keys
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import summarise_contents
     from ikeanalyze.keys.key_table import NO_KEYS
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges import init_messages
 from ikeanalyze.analysis.exchanges.answers import end_in_order
+from ikeanalyze.analysis.exchanges.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.messages.association import SaAssociation, find_contradicted_flags, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates

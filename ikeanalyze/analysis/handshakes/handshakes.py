@@ -33,10 +33,10 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.authenticated_outcome import DecryptedOutcome
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.analysis.decryption.rekey_exchanges import RekeyedSa
+    from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import DecryptedOutcome
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
-    from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa
 
 
 # plain numbers: numpy compares them faster than members of an enum

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
-from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, SharedValues
-from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.grouping import expand_ranges, find_distinct_bodies
+from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents, SharedValues
+from ikeanalyze.analysis.handshakes.contents.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.analysis.tables.column_types import ListType

@@ -37,7 +37,7 @@ from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents
 
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2

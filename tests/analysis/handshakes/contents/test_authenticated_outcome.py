@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 import ikeanalyze
-from ikeanalyze.analysis.decryption.authenticated_outcome import collect_certificates, outcome_from_payloads
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import collect_certificates, outcome_from_payloads
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.payload_chain import Payload
 from tests.analysis.decrypt_captures import look, make_trace
