@@ -91,7 +91,7 @@ def test_sizes_are_checked(run, size):
     assert run("report", CAPTURE, "--max-memory", size).exit_code == 2
 
 
-def test_sizes():
+def test_sizes_of_memory_have_binary_units():
     assert parse_size("500M") == 500 << 20
     assert parse_size("1.5GiB") == 3 << 29
     assert parse_size("100000") == 100000

@@ -150,7 +150,7 @@ def test_some_generated_flags_contradict_the_addresses():
 
 @settings(max_examples=300)
 @given(seeds)
-def test_messages(seed):
+def test_the_core_groups_messages_as_python_does(seed):
     rng = np.random.default_rng(seed)
     datagrams = make_datagrams(rng, int(rng.integers(1, 80)))
     handshake = rng.integers(0, 4, len(datagrams))

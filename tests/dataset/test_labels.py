@@ -146,7 +146,7 @@ def test_the_contract():
         ("a.c.{x}", "/abc.pcap", None),
     ],
 )
-def test_paths(pattern, path, found):
+def test_patterns_take_labels_from_paths(pattern, path, found):
     assert labels_of(pattern, path) == found
 
 

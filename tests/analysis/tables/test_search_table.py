@@ -43,7 +43,7 @@ def test_plain_text_matches_any_column():
     assert ids("aaa:198.51.100.9") == ids("address:198.51.100.9") == with_aaa
 
 
-def test_numbers():
+def test_numbers_are_compared_by_size():
     rows = analysis(range(1, 9)).handshakes.to_dicts()
     sent = {row["handshake"]: row["initiator_bytes"] + row["responder_bytes"] for row in rows}
     middle = sorted(sent.values())[4]

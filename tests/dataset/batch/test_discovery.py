@@ -186,5 +186,5 @@ def test_size_and_path(here):
     ("name", "stem"),
     [("a.pcap", "a"), ("a.b.pcapng.gz", "a.b"), ("x.pcap3", "x"), ("dump.bin", "dump"), ("plain", "plain")],
 )
-def test_stems(name, stem):
+def test_the_stem_of_a_capture_has_no_ending_of_captures(name, stem):
     assert get_capture_stem(name) == stem

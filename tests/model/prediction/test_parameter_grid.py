@@ -46,7 +46,7 @@ def test_malformed_numbers_are_rejected(text, what):
     assert what in str(error.value)
 
 
-def test_links():
+def test_a_grid_of_links_has_each_combination_and_a_limit():
     result = expand_links(LinkModel(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
     assert result == [LinkModel(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
     assert expand_links(LinkModel(1), {}) == [LinkModel(1)]

@@ -8,7 +8,7 @@ from ikeanalyze.analysis.result import format_path
 from ikeanalyze.render.core import values
 
 
-def test_times():
+def test_points_in_time_are_formatted_in_utc():
     assert values.format_iso_time(1_764_000_000_000_000_001) == "2025-11-24T16:00:00.000000001Z"
     assert values.format_iso_time(-1) == "1969-12-31T23:59:59.999999999Z"
     assert values.format_iso_time(None) is None
@@ -27,11 +27,11 @@ def test_times():
         (7200 * 10**9, "2 h 0 min"),
     ],
 )
-def test_span(ns, text):
+def test_durations_have_a_fitting_unit(ns, text):
     assert values.format_duration(ns) == text
 
 
-def test_numbers():
+def test_numbers_have_separators_and_unknown_ones_are_a_dash():
     assert values.format_ms(12_345_678_901) == "12,345.679"
     assert values.format_ms(None) == values.format_integer(None) == values.format_ratio(None) == "-"
     assert values.format_count(1, "frame") == "1 frame"
@@ -59,13 +59,13 @@ def test_bytes_of_a_path_that_is_not_utf_8_are_written_as_in_tables():
     assert values.escape_text("\ud800\n") == r"\ud800\n"
 
 
-def test_shares():
+def test_a_share_of_nothing_is_unknown():
     assert values.format_percentage(1, 3) == "33.3 %"
     assert values.format_percentage(3, 3) == "100.0 %"
     assert values.format_percentage(0, 0) == "-"
 
 
-def test_outcomes():
+def test_an_outcome_is_followed_by_its_reason():
     assert values.format_outcome("completed", None) == "completed"
     assert values.format_outcome("failed", "NO_PROPOSAL_CHOSEN") == "failed: NO_PROPOSAL_CHOSEN"
     assert values.format_outcome("established", None, "TS_UNACCEPTABLE") == (

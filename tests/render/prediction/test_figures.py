@@ -71,7 +71,7 @@ def test_unsuitable_predictions_have_no_figure():
     assert list(figures([failed(link={"loss": loss}) for loss in (0.5, 0.6)])) == ["failures-against-loss"]
 
 
-def test_files(tmp_path):
+def test_each_figure_is_written_as_pdf_png_and_svg(tmp_path):
     written = write_prediction_figures(
         [prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f")
     )

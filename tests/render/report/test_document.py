@@ -81,7 +81,7 @@ def test_capture_without_packets():
     assert capture["accounting"] == dict.fromkeys(ACCOUNTING, 0)
 
 
-def test_hits():
+def test_hip_handshakes_have_their_host_identity_tags():
     a = analysis([1])
     changed = a.handshakes.with_columns(pl.lit("2001:21::1").alias("initiator_hit"))
     (handshake,) = document.build_report(replace(a, handshakes=changed))["handshakes"]
@@ -138,7 +138,7 @@ def test_phases_add_up_to_the_first_link(report):
             assert sum(phase[what] for phase in handshake["phases"].values()) == both
 
 
-def test_values(report):
+def test_times_are_milliseconds_and_unknown_values_null(report):
     pq, eap, loss, silent, old = report["handshakes"]
     assert pq["start_time"] == document.format_iso_time(START + 10_000_000_000)
     assert pq["setup_ms"] == 12.75
