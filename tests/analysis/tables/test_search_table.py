@@ -27,7 +27,7 @@ def test_an_empty_filter_selects_all():
 
 
 @pytest.mark.parametrize("outcome", ["established", "failed", "unanswered", "cut", "completed"])
-def test_a_column(outcome):
+def test_a_value_of_a_column_is_found_in_any_case(outcome):
     assert ids(f"outcome:{outcome}") == ids(f"OUTCOME:{outcome.upper()}") == where(outcome=outcome)
     rest = [number for number in range(1, 9) if number not in where(outcome=outcome)]
     assert ids(f"!outcome:{outcome}") == rest

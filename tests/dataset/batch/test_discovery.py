@@ -166,7 +166,7 @@ def test_a_link_to_what_is_not_there(here):
     assert names("runs") == (ALL, ["runs/x.pcap: broken symbolic link"])
 
 
-def test_the_folders(here):
+def test_folders_that_are_given_are_kept_for_the_manifest(here):
     assert find_captures(["runs", "other.bin", "run*"], Path("out")).folders == [str(here / "runs")] * 2
 
 

@@ -19,7 +19,7 @@ def test_ranges_and_lists_of_numbers_are_parsed(text, values):
     assert parse_value_list(text) == values
 
 
-def test_many_values():
+def test_a_range_includes_its_end_despite_rounding():
     assert len(parse_value_list("0:0.3:0.02")) == 16
     assert len(parse_value_list("0:0.999:0.001")) == 1000
 

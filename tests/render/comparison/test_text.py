@@ -34,7 +34,7 @@ def test_the_text_equals_the_golden_file(name, form, width, tmp_path):
         assert max(map(len, text.splitlines())) <= width
 
 
-def test_many_groups():
+def test_many_groups_are_cut_unless_all_are_wanted():
     several = [group((f"c{i}", 1.0), None, 10, completed=10) for i in range(40)]
     metric = comparison().metrics[0]
     many = comparison(

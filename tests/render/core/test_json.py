@@ -39,7 +39,7 @@ def test_json_is_indented_by_two_and_small_objects_stay_on_a_line(rendered):
     assert all((len(line) - len(line.lstrip())) % 2 == 0 for line in lines)
 
 
-def test_no_handshake(rendered):
+def test_without_handshakes_json_has_an_empty_list(rendered):
     assert json.loads(rendered(analysis([]), Format.JSON))["handshakes"] == []
 
 

@@ -40,7 +40,7 @@ def test_numbers_have_separators_and_unknown_ones_are_a_dash():
     assert values.format_endpoint(None, 500) == "-"
 
 
-def test_key_exchanges():
+def test_key_exchanges_are_named_in_order_of_slots():
     slots = [{"slot": 1, "method": "ML-KEM-768", "id": 36}, {"slot": 2, "method": None, "id": 99}]
     assert values.format_key_exchanges("ECP-384", slots) == "ECP-384 + ML-KEM-768 + method 99"
     assert values.format_key_exchanges(None, None) is None
@@ -79,7 +79,7 @@ def test_counted_and_named():
     assert values.format_input_name("a\x1b.pcap") == "a\\x1b.pcap"
 
 
-def test_short_names():
+def test_paths_are_shown_without_their_common_folder():
     assert values.strip_common_folder(["a/b/x.pcap", "a/c/y.pcap"]) == {
         "a/b/x.pcap": "b/x.pcap",
         "a/c/y.pcap": "c/y.pcap",

@@ -13,7 +13,7 @@ def figures(predictions):
     return {figure.name: figure for figure in make_figures(predictions)}
 
 
-def test_a_sweep():
+def test_a_sweep_of_loss_has_curves_against_it():
     result = figures(sweep())
     assert [name for name in result if "against" in name] == [
         "setup_ms-against-loss",

@@ -56,13 +56,13 @@ def report():
     return document.build_report(analysis())
 
 
-def test_report_keys(report):
+def test_the_report_has_its_keys_in_order(report):
     assert list(report) == [*("schema", "captures", "handshakes", "rekeyed_ike_sas", "totals", "warnings", "skipped")]
     assert report["schema"] == "ikeanalyze.report/1"
     json.dumps(report, allow_nan=False)
 
 
-def test_capture_keys(report):
+def test_a_capture_has_its_keys_in_order_and_adds_up(report):
     (capture,) = report["captures"]
     assert list(capture)[: len(CAPTURE)] == CAPTURE
     assert list(capture["accounting"]) == list(ACCOUNTING)
@@ -88,7 +88,7 @@ def test_hip_handshakes_have_their_host_identity_tags():
     assert handshake["hits"] == {"initiator": "2001:21::1", "responder": None}
 
 
-def test_handshake_keys(report):
+def test_a_handshake_has_its_keys_in_order(report):
     assert [h["id"] for h in report["handshakes"]] == [1, 2, 3, 4, 5]
     for handshake in report["handshakes"]:
         assert list(handshake)[: len(HANDSHAKE)] == HANDSHAKE

@@ -119,7 +119,7 @@ def test_text_out_of_files_is_harmless():
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 200])
-def test_lines_fit(width):
+def test_lines_fit_the_width_of_the_terminal(width):
     lines = text(recorded("pq-mlkem768-psk"), width=width).splitlines()
     assert max(map(len, lines)) <= max(width, 80)
 
