@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.suggestions import suggest_name
 from ikeanalyze.io.toml import TomlFileError, parse_toml, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.traffic import parse_traffic_step

@@ -6,7 +6,7 @@ from itertools import product
 from math import floor, isfinite, prod
 from typing import Any, Final
 
-from ikeanalyze.io.number_texts import suggest_number
+from ikeanalyze.io.suggestions import suggest_number
 from ikeanalyze.model.prediction.link import LinkModel
 
 _MAX_VALUES: Final = 1_000
