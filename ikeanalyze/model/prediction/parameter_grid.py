@@ -44,7 +44,7 @@ def _expand_range(bounds: Sequence[float], part: str) -> list[float]:
     # rounding errors of the step must not exclude the end
     count = floor((high - low) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _MAX_VALUES:
-        raise ParameterGridError(f"{part!r} has more than {_MAX_VALUES:,} values")
+        raise ParameterGridError(f"{part!r} has more than {_MAX_VALUES:,} values; take a larger step")
     return [float(f"{low + i * step:.12g}") for i in range(count)]
 
 
