@@ -106,7 +106,11 @@ def render_quantity_table(report: EvaluatedReport) -> TableSection | None:
 
 
 def render_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
-    """Return the tables that `claims.toml` describes."""
+    """Return the tables that `claims.toml` describes.
+
+    Raises:
+        PaperError: a query fails, unless the report was recorded with other values.
+    """
     for spec in report.file.tables:
         try:
             yield _make_table(spec, report.tables)
@@ -117,7 +121,11 @@ def render_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
 
 
 def render_dictionary_tables(report: EvaluatedReport) -> Iterator[TableSection]:
-    """Return the columns of each table of `data`."""
+    """Return the columns of each table of `data`.
+
+    Raises:
+        PaperError: a table cannot be read, or a column has no meaning.
+    """
     columns = [TableColumn(name) for name in ("column", "type", "known", "distinct", "meaning")]
     for name, table in load_tables(report.folder.data).items():
         try:
