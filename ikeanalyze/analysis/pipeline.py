@@ -356,13 +356,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     endings = find_exchange_endings(state, path, facts)
     if facts.partial:
         share_waiting_handshakes(state, endings, radius, facts)
-    warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
-    wrong_flags = find_wrong_flags(state.datagrams, state.association)
-    if len(wrong_flags) or facts.partial:
-        from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
-
-        warnings += warn_of_wrong_flags(state, wrong_flags, facts)
-    warnings += warn_of_repeated_set_ups(state, facts)
+    warnings = _warn_of_messages(run, grouped, state)
     contents = None
     if _wants_contents(run):
         contents, findings = _summarise_contents(run, state, ids.result().handshake)
@@ -387,9 +381,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     aaa_times = sum_aaa_times(radius, len(exchanges))
     pairs = group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
-    warnings += _warn_of_unused_rtt(state, path, facts)
-    warnings += _warn_of_contradicted_rtt(state, handshakes, path, facts)
-    warnings += _warn_of_uncertain_times(state, handshakes, facts)
+    warnings += _warn_of_times(state, handshakes, path, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
@@ -581,6 +573,19 @@ class _FramesTableWriter:
         return {name: convert_column(column, layouts.FRAMES[name]) for name, column in columns.items()}
 
 
+def _warn_of_messages(
+    run: _PipelineRun, grouped: _CaptureDatagrams, state: AnalysisState
+) -> list[tuple[int, CaptureWarning]]:
+    """Return the warnings about the messages of the captures."""
+    warnings = _warn_of_missing_fragments(state, run.facts) + _warn_of_doubled_captures(run, grouped)
+    wrong_flags = find_wrong_flags(state.datagrams, state.association)
+    if len(wrong_flags) or run.facts.partial:
+        from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
+
+        warnings += warn_of_wrong_flags(state, wrong_flags, run.facts)
+    return warnings + warn_of_repeated_set_ups(state, run.facts)
+
+
 def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with messages that lack fragments."""
     messages = state.messages
@@ -660,6 +665,17 @@ def _select_clear_handshakes(options: ReadOptions, state: AnalysisState, handsha
         case wanted:
             rows: list[int] = np.flatnonzero(handshake_ids == wanted).tolist()
             return rows
+
+
+def _warn_of_times(
+    state: AnalysisState, handshakes: HandshakeColumns, path: NetworkPath, facts: CaptureFacts
+) -> list[tuple[int, CaptureWarning]]:
+    """Return the warnings about round-trip times and times of set-ups."""
+    return [
+        *_warn_of_unused_rtt(state, path, facts),
+        *_warn_of_contradicted_rtt(state, handshakes, path, facts),
+        *_warn_of_uncertain_times(state, handshakes, facts),
+    ]
 
 
 def _warn_of_unused_rtt(
