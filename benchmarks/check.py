@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.files import truth_path
+from benchmarks.files import get_truth_path
 
 
 def found(directory: Path) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("capture", type=Path)
     parser.add_argument("directory", type=Path)
     options = parser.parse_args()
-    result = differences(json.loads(truth_path(options.capture).read_text()), options.directory)
+    result = differences(json.loads(get_truth_path(options.capture).read_text()), options.directory)
     print(json.dumps(result, indent=2))
     sys.exit(1 if result else 0)
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.files import parse_size, truth_path
+from benchmarks.files import get_truth_path, parse_size
 from benchmarks.patterns import RECORD_HEADER, Template
 from benchmarks.schedule import FILE_HEADER, PLANS, Ints, Plan
 
@@ -35,7 +35,7 @@ def generate(kind: str, size: int, path: Path, seed: int = 1) -> dict[str, Any]:
     with partial.open("wb") as out:
         truth["file_bytes"] = write(plan, out, np.random.default_rng([seed, 1]))
     partial.replace(path)
-    truth_path(path).write_text(json.dumps(truth, indent=2) + "\n")
+    get_truth_path(path).write_text(json.dumps(truth, indent=2) + "\n")
     return truth
 
 

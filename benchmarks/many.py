@@ -20,7 +20,18 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from benchmarks.compare import DATA, FIELDS, Reader, Row, our_command, processor, row, say, show, tshark_version
+from benchmarks.large import FIELDS
+from benchmarks.readers import (
+    DATA,
+    Reader,
+    Row,
+    describe_processor,
+    find_our_command,
+    make_row,
+    make_table,
+    print_progress,
+    read_tshark_version,
+)
 from benchmarks.small import PACKETS, generate
 
 #: ikeanalyze must be at least this many times as fast as one tshark per capture.
@@ -30,16 +41,16 @@ FILE_HEADER, RECORD_HEADER = 24, 16
 MESSAGES = 6  # three exchanges
 
 
-def captures_path(count: int) -> Path:
-    """The directory of `captures`."""
+def get_captures_path(count: int) -> Path:
+    """The directory of `make_captures`."""
     return DATA / f"small-{count}"
 
 
-def captures(count: int) -> Path:
+def make_captures(count: int) -> Path:
     """The directory of the captures, generated if it does not exist."""
-    path = captures_path(count)
+    path = get_captures_path(count)
     if not path.exists():
-        say(f"generating {count} captures")
+        print_progress(f"generating {count} captures")
         partial = DATA / f"small-{count}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         generate(count, partial)
@@ -49,7 +60,7 @@ def captures(count: int) -> Path:
     return path
 
 
-def tshark_reader(
+def make_tshark_reader(
     tshark: list[str], number: str, directory: Path, workers: int, fields: Sequence[str] = FIELDS
 ) -> Reader:
     """One tshark for each capture, several in parallel."""
@@ -60,7 +71,7 @@ def tshark_reader(
     return Reader(f"xargs -P{workers} tshark {number} -T fields", commands, from_stdin=False)
 
 
-def check(dataset: Path, directory: Path) -> dict[str, Any]:
+def check_counts(dataset: Path, directory: Path) -> dict[str, Any]:
     """The expected and the actual number by the name of the count; empty: no differences."""
     files = [path.stat().st_size for path in directory.iterdir()]
     count = len(files)
@@ -84,7 +95,9 @@ def check(dataset: Path, directory: Path) -> dict[str, Any]:
     }
 
 
-def compare(directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int) -> tuple[list[Row], Any]:
+def time_readers(
+    directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int
+) -> tuple[list[Row], Any]:
     """The rows of all readers, and the differences of our dataset from the expected counts."""
     with tempfile.TemporaryDirectory(dir=DATA) as temporary:
         dataset = Path(temporary) / "dataset"
@@ -93,12 +106,12 @@ def compare(directory: Path, ours: list[str], others: list[Reader], workers: int
         for turn in range(runs):
             for reader in (us, *others):
                 if reader.error is None:
-                    say(f"{directory.name}: {reader.name}, run {turn + 1} of {runs}")
+                    print_progress(f"{directory.name}: {reader.name}, run {turn + 1} of {runs}")
                     if reader is us:
                         shutil.rmtree(dataset, ignore_errors=True)
                     reader.run(directory)
-        wrong = {"batch": us.error} if us.error else check(dataset, directory)
-    return [row(directory, reader, us) for reader in (us, *others)], wrong
+        wrong = {"batch": us.error} if us.error else check_counts(dataset, directory)
+    return [make_row(directory, reader, us) for reader in (us, *others)], wrong
 
 
 def main() -> None:
@@ -112,31 +125,31 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--tshark", default="tshark", metavar="COMMAND")
     parser.add_argument("--alone", action="store_true", help="measure only ikeanalyze")
-    parser.add_argument("--ours", type=shlex.split, metavar="COMMAND", default=our_command())
+    parser.add_argument("--ours", type=shlex.split, metavar="COMMAND", default=find_our_command())
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
 
     DATA.mkdir(exist_ok=True)
-    directory = captures(options.count)
+    directory = make_captures(options.count)
     others = []
     if not options.alone:
         tshark = shlex.split(options.tshark)
-        number = tshark_version(tshark)
+        number = read_tshark_version(tshark)
         if number is None:
             parser.error(f"{options.tshark} does not run")
-        others.append(tshark_reader(tshark, number, directory, options.workers))
-    rows, wrong = compare(directory, options.ours, others, options.workers, options.runs)
+        others.append(make_tshark_reader(tshark, number, directory, options.workers))
+    rows, wrong = time_readers(directory, options.ours, others, options.workers, options.runs)
     slowest = min((row.ratio for row in rows[1:] if row.ratio is not None), default=None)
     fast = options.alone or (slowest is not None and slowest >= LEAST_RATIO)
     if options.json:
-        result = {"machine": processor(), "runs": options.runs, "rows": [asdict(row) for row in rows]}
+        result = {"machine": describe_processor(), "runs": options.runs, "rows": [asdict(row) for row in rows]}
         print(json.dumps({**result, "limit": LEAST_RATIO, "differences": wrong}, indent=2))
     else:
         out = Console(highlight=False, soft_wrap=True, markup=False, width=max(Console().width, 100))
-        out.print(f"{processor()}; medians of {options.runs}; {options.count} captures in the page cache")
+        out.print(f"{describe_processor()}; medians of {options.runs}; {options.count} captures in the page cache")
         for reader in others:
             out.print(" | ".join(map(shlex.join, reader.commands)))
-        out.print(show(rows), soft_wrap=False)
+        out.print(make_table(rows), soft_wrap=False)
         if not options.alone:
             out.print(f"at least {LEAST_RATIO} times as fast: {'yes' if fast else 'NO'}")
         out.print(f"counts are WRONG: {wrong}" if wrong else "counts are right")

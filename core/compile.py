@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-#: The file that Python imports as ikeanalyze._core.
-FILE_NAME: Final = "_core.abi3.so"
 NO_CARGO: Final = 2
 
 

@@ -51,9 +51,9 @@ def test_more_than_are_made_at_once_and_the_same_again(tmp_path):
 @pytest.mark.tshark
 def test_both_programs_read_all_captures():
     """The counts of our dataset are right, and a tshark for each capture reads all of it."""
-    directory = many.captures(2)
-    other = many.tshark_reader(["tshark"], "4", directory, 2)
-    rows, wrong = many.compare(directory, OURS, [other], 2, 1)
+    directory = many.make_captures(2)
+    other = many.make_tshark_reader(["tshark"], "4", directory, 2)
+    rows, wrong = many.time_readers(directory, OURS, [other], 2, 1)
     assert wrong == {}
     assert [(row.reader, row.error, len(row.times)) for row in rows] == [
         ("ikeanalyze batch", None, 1),
@@ -67,16 +67,16 @@ def test_both_programs_read_all_captures():
 
 
 def test_wrong_results_are_detected(tmp_path):
-    directory = many.captures(3)
+    directory = many.make_captures(3)
     out = tmp_path / "out"
     subprocess.run([*OURS, "batch", str(directory), "-o", str(out), "--quiet"], check=True)
-    assert many.check(out, directory) == {}
+    assert many.check_counts(out, directory) == {}
     (messages,) = (out / "messages").iterdir()
     pl.read_parquet(messages).head(-1).write_parquet(messages)
-    wrong = many.check(out, directory)
+    wrong = many.check_counts(out, directory)
     assert wrong.keys() == {"messages", "frames", "bytes"}
     assert wrong["messages"] == {"right": 3 * many.MESSAGES, "found": 3 * many.MESSAGES - 1}
     # a reader that fails is said, and no time of it
-    rows, wrong = many.compare(directory, ["false"], [], 1, 1)
+    rows, wrong = many.time_readers(directory, ["false"], [], 1, 1)
     assert wrong == {"batch": "failed"}
     assert (rows[0].seconds, rows[0].error) == (None, "failed")

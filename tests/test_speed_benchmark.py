@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import Reader, Run
+from benchmarks.readers import Reader, Run
 from benchmarks.speed.programs import Tshark, Version, list_versions
-from benchmarks.speed.terminal import show
+from benchmarks.speed.terminal import run_until_shown
 from benchmarks.speed.works import Work, WorkList
 
 READY = "import sys, tty; tty.setraw(0); print('\\x1b[1mre\\x1b[0mady', flush=True); sys.stdin.read(1)"
@@ -16,7 +16,7 @@ READY = "import sys, tty; tty.setraw(0); print('\\x1b[1mre\\x1b[0mady', flush=Tr
 @pytest.mark.parametrize(("text", "shown"), [("ready", True), ("done", False)])
 def test_a_program_that_shows_a_text_in_a_terminal(text, shown):
     code = READY if shown else "print('ready')"
-    assert show(text, [sys.executable, "-c", code]) is shown
+    assert run_until_shown(text, [sys.executable, "-c", code]) is shown
 
 
 def read(name: str, seconds: float, processor_s: float) -> Reader:

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from benchmarks.compare import DATA, ROOT, processor
 from benchmarks.files import parse_size
 from benchmarks.generated_section import replace_section
+from benchmarks.readers import DATA, ROOT, describe_processor
 from benchmarks.speed.programs import check_out, find_tshark, list_versions
 from benchmarks.speed.works import HEADING, WorkList, make_keyed
 from ikeanalyze import core
@@ -31,7 +31,7 @@ def describe_machine() -> str:
     """Processors, memory and software of this machine."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
     python = f"Python {platform.python_version()}, numpy {np.__version__}, polars {pl.__version__}"
-    return f"{processor()}, {memory:.0f} GiB of memory, {platform.system()} {platform.release()}, {python}"
+    return f"{describe_processor()}, {memory:.0f} GiB of memory, {platform.system()} {platform.release()}, {python}"
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.compare import ROOT, Reader, our_command, tshark_version
+from benchmarks.readers import ROOT, Reader, find_our_command, read_tshark_version
 from ikeanalyze import core
 
 #: Turns the core off.
@@ -36,9 +36,9 @@ class Version:
 def list_versions(*, compiled: bool) -> list[Version]:
     """Our command without the core, and with it where it is installed."""
     compile_bytecode(ROOT)
-    versions = [Version("ikeanalyze", our_command(), NO_CORE)]
+    versions = [Version("ikeanalyze", find_our_command(), NO_CORE)]
     if compiled:
-        versions.append(Version("ikeanalyze with the core", our_command()))
+        versions.append(Version("ikeanalyze with the core", find_our_command()))
     return versions
 
 
@@ -82,7 +82,7 @@ class Tshark:
 def find_tshark(tree: Path | None) -> Tshark:
     """That of this machine, or of a tree. Exits if it does not run."""
     command = ["chroot", str(tree), "tshark"] if tree else ["tshark"]
-    number = tshark_version(command)
+    number = read_tshark_version(command)
     if number is None:
         sys.exit(f"{' '.join(command)} does not run")
     return Tshark(command, number, tree or Path("/"))

@@ -20,7 +20,7 @@ _AT_ONCE: Final = 1 << 16
 _ESCAPES: Final = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
-def show(text: str, command: list[str]) -> bool:
+def run_until_shown(text: str, command: list[str]) -> bool:
     """Run the command; return whether it showed the text."""
     pid, terminal = pty.fork()
     if not pid:
@@ -46,4 +46,4 @@ def show(text: str, command: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if show(sys.argv[1], sys.argv[2:]) else 1)
+    sys.exit(0 if run_until_shown(sys.argv[1], sys.argv[2:]) else 1)

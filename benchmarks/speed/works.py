@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from benchmarks.compare import DATA, FILTER, ROOT, SMALL, Reader, capture, capture_path, say
-from benchmarks.files import size_name
-from benchmarks.many import captures, captures_path, tshark_reader
+from benchmarks.files import format_size, get_capture_path, make_capture
+from benchmarks.large import FILTER, SMALL
+from benchmarks.many import get_captures_path, make_captures, make_tshark_reader
+from benchmarks.readers import DATA, ROOT, Reader, print_progress
 from benchmarks.speed.programs import Tshark, Version
 
 FIELDS_7: Final = (
@@ -56,7 +57,7 @@ class Work:
             for reader in self.readers:
                 if reader.once and turn:
                     continue
-                say(f"{self.name}: {reader.name}, run {turn + 1} of {1 if reader.once else runs}")
+                print_progress(f"{self.name}: {reader.name}, run {turn + 1} of {1 if reader.once else runs}")
                 for path in self.written:
                     shutil.rmtree(path, ignore_errors=True)
                     path.unlink(missing_ok=True)
@@ -135,9 +136,9 @@ class WorkList:
         yield self._make_report("esp-heavy", self.size, piped)
 
     def _make_report(self, kind: str, size: int, other: Reader | None = None) -> Work:
-        path, title = capture_path(kind, size), f"`report` of {size_name(size)} of {KINDS[kind]}"
+        path, title = get_capture_path(kind, size), f"`report` of {format_size(size)} of {KINDS[kind]}"
         work = self._make(title, path, self._report(path), [self._tables], other)
-        return replace(work, prepare=partial(capture, kind, size))
+        return replace(work, prepare=partial(make_capture, kind, size))
 
     def _list_keyed(self) -> Iterator[Work]:
         folder = KEYED
@@ -152,30 +153,30 @@ class WorkList:
         yield self._make(f"`decrypt` of {title} charon's log", path, decrypt, [decrypted])
 
     def _make_batch(self) -> Work:
-        small, dataset = captures_path(CAPTURES), self.out / "dataset"
-        many = tshark_reader(self.own_tshark.command, self.own_tshark.version, small, 2, FIELDS_7)
+        small, dataset = get_captures_path(CAPTURES), self.out / "dataset"
+        many = make_tshark_reader(self.own_tshark.command, self.own_tshark.version, small, 2, FIELDS_7)
         many.once = True
         arguments = ["batch", str(small), "-o", str(dataset), "--workers", "2"]
         work = self._make(f"`batch` of {CAPTURES:,} captures", small, arguments, [dataset], many)
-        return replace(work, prepare=partial(captures, CAPTURES))
+        return replace(work, prepare=partial(make_captures, CAPTURES))
 
     def _list_sizes(self) -> Iterator[Work]:
         """The report of captures of other sizes, and the largest in parts."""
         for size in (*(self.size // part for part in PARTS), self.size * TIMES):
             yield self._make_report("ike-heavy", size)
-        path = capture_path("ike-heavy", self.size * TIMES)
+        path = get_capture_path("ike-heavy", self.size * TIMES)
         limited = self._report(path, "--max-memory", "500M", "--jobs", "1", "--quiet")
         ours = [version.read(limited) for version in self.versions]
-        name = f"`report --max-memory 500M --jobs 1` of {size_name(self.size * TIMES)} of IKE"
-        yield Work(name, path, ours, None, [self._tables], partial(capture, "ike-heavy", self.size * TIMES))
+        name = f"`report --max-memory 500M --jobs 1` of {format_size(self.size * TIMES)} of IKE"
+        yield Work(name, path, ours, None, [self._tables], partial(make_capture, "ike-heavy", self.size * TIMES))
 
     def _list_others(self) -> Iterator[Work]:
         """Commands for which there is no other program."""
         size = self.size // PARTS[0]
-        prepare = partial(capture, "ike-heavy", size)
-        path, page, compared = capture_path("ike-heavy", size), self.out / "page.html", self.out / "compared"
+        prepare = partial(make_capture, "ike-heavy", size)
+        path, page, compared = get_capture_path("ike-heavy", size), self.out / "page.html", self.out / "compared"
         html = ["report", str(path), "--format", "html", "-o", str(page)]
-        work = self._make(f"`report --format html` of {size_name(size)} of IKE", path, html, [page])
+        work = self._make(f"`report --format html` of {format_size(size)} of IKE", path, html, [page])
         yield replace(work, prepare=prepare)
 
         def prepare_tables() -> None:
@@ -183,21 +184,21 @@ class WorkList:
             self.versions[-1].read(report).run(path)
 
         compare = ["compare", str(compared), "--by", "key_exchange"]
-        work = self._make(f"`compare` of the handshakes of {size_name(size)} of IKE", compared, compare, [])
+        work = self._make(f"`compare` of the handshakes of {format_size(size)} of IKE", compared, compare, [])
         yield replace(work, prepare=prepare_tables)
         predict = ["predict", *PREDICTED, "--rtt", "10", "--loss", "0:0.2:0.02"]
         yield self._make("`predict` of two handshakes with 11 loss rates", SMALL, predict, [])
-        path = capture_path("ike-heavy", self.size)
+        path = get_capture_path("ike-heavy", self.size)
         around = [sys.executable, "-m", "benchmarks.speed.terminal", " handshakes "]
         view = ["view", str(path)]
-        work = self._make(f"`view` of {size_name(self.size)} of IKE until it is shown", path, view, [], around=around)
-        yield replace(work, prepare=partial(capture, "ike-heavy", self.size))
+        work = self._make(f"`view` of {format_size(self.size)} of IKE until it is shown", path, view, [], around=around)
+        yield replace(work, prepare=partial(make_capture, "ike-heavy", self.size))
 
 
 def make_keyed() -> Path:
     """Return the folder with the capture of many handshakes and their keys, generated if it does not exist."""
     if not KEYED.exists():
-        say(f"generating {KEYED.relative_to(ROOT)}")
+        print_progress(f"generating {KEYED.relative_to(ROOT)}")
         draft = KEYED.with_suffix(".partial")
         command = [sys.executable, "-m", "benchmarks.keyed", str(HANDSHAKES), str(draft)]
         Reader("generator", [command], from_stdin=False).run(draft)

@@ -1,10 +1,8 @@
 """Build the four tables from the frames of one capture, or of several small captures together."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +12,6 @@ from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import (
     UNCERTAIN,
     AnsweredTransmissions,
-    ExchangeEndings,
     find_exchange_endings,
     match_responses,
 )
@@ -26,19 +23,18 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     determine_paths,
     infer_capture_sides,
 )
+from ikeanalyze.analysis.exchanges.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
 from ikeanalyze.analysis.exchanges.init_messages import InitReadings, parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
-    PeerAddresses,
-    RadiusExchange,
     RadiusMessages,
-    ResponderIntervals,
-    assign_radius_exchanges,
-    find_set_up_requests,
+    assign_radius,
+    find_first_radius_requests,
+    group_radius_by_handshake,
     pair_radius_messages,
     share_waiting_handshakes,
+    sum_aaa_times,
 )
-from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
     find_handshakes_made_of,
@@ -48,7 +44,6 @@ from ikeanalyze.analysis.exchanges.unprotected import (
     find_version_refusals,
     select_ignored_messages,
 )
-from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
     ShortResponses,
     find_short_responses,
@@ -101,8 +96,7 @@ from ikeanalyze.analysis.tables.tables import (
 from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers
-from ikeanalyze.capture.formats.records import LATEST_NS
+from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.io.lab_manifest import LabManifest
 from ikeanalyze.machine import release_free_memory
@@ -110,7 +104,7 @@ from ikeanalyze.machine import release_free_memory
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.diagnosis.suspects import SuspectFacts
     from ikeanalyze.keys.key_table import CaptureKeys
 
@@ -363,13 +357,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     endings = find_exchange_endings(state, path, facts)
     if facts.partial:
         share_waiting_handshakes(state, endings, radius, facts)
-    warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
-    wrong_flags = find_wrong_flags(state.datagrams, state.association)
-    if len(wrong_flags) or facts.partial:
-        from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
-
-        warnings += warn_of_wrong_flags(state, wrong_flags, facts)
-    warnings += warn_of_repeated_set_ups(state, facts)
+    warnings = _warn_of_messages(run, grouped, state)
     contents = None
     if _wants_contents(run):
         contents, findings = _summarise_contents(run, state, ids.result().handshake)
@@ -384,19 +372,17 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
             contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
-        warnings += _assign_radius(state, endings, radius, ids.result().handshake)
-    answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
+        warnings += assign_radius(state, endings, radius, ids.result().handshake)
+    answers = match_responses(state, path, endings, find_first_radius_requests(radius, len(exchanges)))
     frames = frames or frames_writer.start(state, grouped, ids)
     messages_table = messages_table or start_messages(contents)
     short = find_short_responses(traffic.columns)
     run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
-    aaa_times = _sum_aaa_times(radius, len(exchanges))
-    pairs = _group_radius_by_handshake(radius)
+    aaa_times = sum_aaa_times(radius, len(exchanges))
+    pairs = group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
-    warnings += _warn_of_unused_rtt(state, path, facts)
-    warnings += _warn_of_contradicted_rtt(state, handshakes, path, facts)
-    warnings += _warn_of_uncertain_times(state, handshakes, facts)
+    warnings += _warn_of_times(state, handshakes, path, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
@@ -588,6 +574,19 @@ class _FramesTableWriter:
         return {name: convert_column(column, layouts.FRAMES[name]) for name, column in columns.items()}
 
 
+def _warn_of_messages(
+    run: _PipelineRun, grouped: _CaptureDatagrams, state: AnalysisState
+) -> list[tuple[int, CaptureWarning]]:
+    """Return the warnings about the messages of the captures."""
+    warnings = _warn_of_missing_fragments(state, run.facts) + _warn_of_doubled_captures(run, grouped)
+    wrong_flags = find_wrong_flags(state.datagrams, state.association)
+    if len(wrong_flags) or run.facts.partial:
+        from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
+
+        warnings += warn_of_wrong_flags(state, wrong_flags, run.facts)
+    return warnings + warn_of_repeated_set_ups(state, run.facts)
+
+
 def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with messages that lack fragments."""
     messages = state.messages
@@ -628,8 +627,8 @@ def _summarise_contents(
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
     from ikeanalyze.analysis.decryption.decrypt import decrypt_messages
-    from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
     from ikeanalyze.analysis.decryption.unfit_keys import describe_unfit_keys
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import summarise_contents
     from ikeanalyze.keys.key_table import NO_KEYS
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]
@@ -667,6 +666,17 @@ def _select_clear_handshakes(options: ReadOptions, state: AnalysisState, handsha
         case wanted:
             rows: list[int] = np.flatnonzero(handshake_ids == wanted).tolist()
             return rows
+
+
+def _warn_of_times(
+    state: AnalysisState, handshakes: HandshakeColumns, path: NetworkPath, facts: CaptureFacts
+) -> list[tuple[int, CaptureWarning]]:
+    """Return the warnings about round-trip times and times of set-ups."""
+    return [
+        *_warn_of_unused_rtt(state, path, facts),
+        *_warn_of_contradicted_rtt(state, handshakes, path, facts),
+        *_warn_of_uncertain_times(state, handshakes, facts),
+    ]
 
 
 def _warn_of_unused_rtt(
@@ -712,78 +722,4 @@ def _warn_of_uncertain_times(
         subject = f"the times of {count} set-ups are" if count > 1 else "the times of a set-up are"
         text = f"{subject} uncertain: {UNCERTAIN}. Set the side of the capture and the round-trip time of the path"
         warnings.append((number, (None, f"{text} with --vantage SIDE --rtt MS")))
-    return warnings
-
-
-def _group_radius_by_handshake(radius: RadiusMessages) -> dict[int, list[RadiusExchange]]:
-    """The RADIUS exchanges of each handshake that has some, in order of time."""
-    pairs: dict[int, list[RadiusExchange]] = {}
-    for pair in radius.pairs:
-        if pair.handshake is not None:
-            pairs.setdefault(pair.handshake, []).append(pair)
-    return pairs
-
-
-def _find_first_aaa_requests(radius: RadiusMessages, count: int) -> Int64Array:
-    """The time of the first RADIUS request of each exchange, or UNKNOWN. (exchanges,)"""
-    asked = np.full(count, UNKNOWN)
-    for pair in radius.pairs:
-        if pair.exchange is not None and pair.requests:
-            when = radius.datagrams.first_ns[pair.requests[0]]
-            if asked[pair.exchange] == UNKNOWN or when < asked[pair.exchange]:
-                asked[pair.exchange] = when
-    return asked
-
-
-def _sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
-    """How long the responder waited for its AAA server in each exchange."""
-    if not radius.pairs:
-        nothing = np.broadcast_to(np.int64(0), count)  # takes no memory
-        return AaaTimes(nothing, nothing)
-    times = AaaTimes(np.zeros(count, np.int64), np.zeros(count, np.int64))
-    for pair in radius.pairs:
-        if pair.exchange is not None:
-            answering, wait = pair.get_wait(radius.datagrams)
-            # only impossible times add up to more than 64 bits
-            for column, more in ((times.answering_ns, answering), (times.wait_ns, wait)):
-                column[pair.exchange] = min(int(column[pair.exchange]) + more, LATEST_NS)
-    return times
-
-
-def _assign_radius(
-    state: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, ids: Int64Array
-) -> list[tuple[int, CaptureWarning]]:
-    """Assign RADIUS conversations to the handshakes of their captures; return the warnings with their captures.
-
-    `ids` are the ids of the handshakes.
-    """
-    exchanges, datagrams, association = state.exchanges, state.datagrams, state.association
-    asked = find_set_up_requests(exchanges)
-    initiator_port = np.where(association.from_initiator, datagrams.source_port, datagrams.destination_port)
-    capture = state.capture[association.handshake]
-    warnings: list[tuple[int, CaptureWarning]] = []
-    for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
-        rows = asked[state.capture[exchanges.handshake[asked]] == number]
-        rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
-        end = np.where(endings.end_ns[rows] == UNKNOWN, state.last_ns[number], endings.end_ns[rows])
-        intervals = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
-        members = np.flatnonzero(capture == number)
-        ports: dict[int, set[int]] = defaultdict(set)
-        columns = (association.handshake[members], initiator_port[members])
-        for handshake, port in set(zip(*(column.tolist() for column in columns), strict=True)):
-            ports[handshake].add(port)
-        peers: dict[int, PeerAddresses] = {}
-        _, heads = np.unique(association.handshake[members], return_index=True)
-        for head in members[heads].tolist():
-            ends = [
-                format_address_code(int(column[head]), state.addresses)
-                for column in (datagrams.source, datagrams.destination)
-            ]
-            initiator, responder = ends if association.from_initiator[head] else ends[::-1]
-            handshake = int(association.handshake[head])
-            peers[handshake] = PeerAddresses(initiator, responder, frozenset(ports[handshake]))
-        warnings.extend(
-            (number, warning)
-            for warning in assign_radius_exchanges(list(pairs), radius.datagrams, intervals, peers, ids)
-        )
     return warnings

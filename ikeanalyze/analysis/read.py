@@ -332,7 +332,7 @@ def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_k
 
     if with_keys:
         import ikeanalyze.analysis.decryption.decrypt
-        import ikeanalyze.analysis.decryption.handshake_contents
+        import ikeanalyze.analysis.handshakes.contents.handshake_contents
         import ikeanalyze.analysis.tables.content_columns  # noqa: F401
     if not _works_without_polars(options) and count_frames() >= _MANY_FRAMES:
         _load_polars()

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from ikeanalyze.analysis.exchanges.datagram_summary import DatagramSummary
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.init_messages import InitMessages
-from ikeanalyze.analysis.handshakes.datagram_summary import DatagramSummary
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.ikev1_fragments import ReassembledMessage

@@ -6,7 +6,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 from msgspec import Struct, field
 
@@ -22,7 +21,6 @@ from ikeanalyze.capture.arrays import (
 )
 from ikeanalyze.capture.buffers import Columns, FrameRows, MessageReadings, MessageStore
 from ikeanalyze.capture.decode.classify import (
-    HEADER_COLUMNS,
     ClassifiedMessages,
     Encapsulation,
     classify_packets,
@@ -43,6 +41,10 @@ from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
 if TYPE_CHECKING:
     from ikeanalyze._core import PcapPart
 
+#: Bytes of packets that the core has handed back and that are decoded at once.
+_REST_BYTES: Final = 4 << 20
+#: Further warnings about single packets are only counted.
+MAX_PACKET_WARNINGS: Final = 1000
 #: Result of `MessageBytes.entries`.
 Entries = tuple[UInt32Array, Int64Array, Int64Array]
 
@@ -68,63 +70,6 @@ class PartialResult(Struct):
     unread: dict[str, int]
     damage: CaptureDamage | None
     icmp_errors: list[Columns] = field(default_factory=list)
-
-
-def share_digests(
-    columns: dict[str, npt.NDArray[np.generic]], incomplete: set[int], clear: Mapping[int, bytes]
-) -> None:
-    """Give incomplete datagrams the digest of the message that they repeat, in place.
-
-    Transmissions of one message are matched by digest, and that of a transmission with missing bytes differs. It is
-    replaced by the digest of a transmission with the same IKE header, length included. Cleartext payloads must also
-    agree as far as they were captured, because IKE_SA_INIT requests with different payloads may have the same header.
-
-    Args:
-        columns: of all kept frames.
-        incomplete: datagrams with missing bytes (an IP fragment or a TCP segment is not in the capture).
-        clear: captured bytes of the datagrams that can be read without keys.
-    """
-    if not incomplete:
-        return
-    datagram, digest = columns["datagram"], columns["digest"]
-    missing = np.isin(datagram, np.fromiter(incomplete, np.uint32))
-    rows = find_rows(np.isin(columns["spi_i"], columns["spi_i"][missing]))
-    headers = list(zip(*(columns[name][rows].tolist() for name in HEADER_COLUMNS), strict=True))
-    # complete datagrams first, then the longest: each datagram is compared with the datagrams before it
-    seen: dict[tuple[int, ...], list[int]] = {}
-    first: dict[int, int] = {}
-    header: dict[int, tuple[int, ...]] = {}
-    for row, row_header in zip(rows.tolist(), headers, strict=True):
-        number = int(datagram[row])
-        if number not in first:
-            first[number], header[number] = row, row_header
-    order = sorted(first, key=lambda datagram: (datagram in incomplete, -len(clear.get(datagram, b""))))
-    replaced: dict[int, np.generic] = {}
-    for number in order:
-        earlier = seen.setdefault(header[number], [])
-        if number in incomplete:
-            same = next((datagram for datagram in earlier if _agree(clear.get(datagram), clear.get(number))), None)
-            if same is not None:
-                replaced[number] = replaced.get(same, digest[first[same]])
-        earlier.append(number)
-    for row in find_rows(missing).tolist():
-        number = int(datagram[row])
-        if number in replaced:
-            digest[row] = replaced[number]
-
-
-def _agree(first: bytes | None, second: bytes | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    size = min(len(first), len(second))
-    return first[:size] == second[:size]
-
-
-#: Bytes of packets that the core has handed back and that are decoded at once.
-_REST_BYTES: Final = 4 << 20
-
-#: Further warnings about single packets are only counted.
-MAX_PACKET_WARNINGS: Final = 1000
 
 
 class FrameCollector:
@@ -386,7 +331,10 @@ class FrameCollector:
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        share_digests(columns, self.incomplete, self.messages.clear)
+        if self.incomplete:
+            from ikeanalyze.capture.decode.incomplete_datagrams import share_digests  # few captures lack bytes
+
+            share_digests(columns, self.incomplete, self.messages.clear)
         return columns
 
     def number_by_appearance(self, columns: Columns) -> None:

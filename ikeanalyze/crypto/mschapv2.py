@@ -61,7 +61,10 @@ def nt_response(challenge: bytes, peer_challenge: bytes, user: str, password: st
 
 
 def authenticator_response(challenge: bytes, peer_challenge: bytes, user: str, password: str, response: bytes) -> str:
-    """Return GenerateAuthenticatorResponse (section 8.7): S= and 40 hex digits, the server's proof of the password."""
+    """Return GenerateAuthenticatorResponse (section 8.7): S= and 40 hex digits, the server's proof of the password.
+
+    `challenge` and `peer_challenge` are the 16 bytes of each side, `response` the peer's 24 bytes.
+    """
     digest = _sha1(_hash_of_hash(password) + response + _MAGIC1)
     return f"S={_sha1(digest + challenge_hash(peer_challenge, challenge, user) + _MAGIC2).hex().upper()}"
 

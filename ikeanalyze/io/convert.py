@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import inspect
 
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.suggestions import suggest_name
 
 _T = TypeVar("_T")
 

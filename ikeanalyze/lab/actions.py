@@ -26,6 +26,9 @@ def start_handshake(initiator: IkeDaemon, network: LabNetwork | None, case: Scen
     """Set up an IKE SA and its Child SA, by a command to the daemon or by a packet for a trap policy.
 
     `network`: None if the sides are machines over SSH, which send no packets for us.
+
+    Raises:
+        LabError: the initiator cannot start by a packet.
     """
     if case.settings.initiator.start == "command":
         return initiator.initiate()

@@ -17,7 +17,10 @@ class RequirementFinding:
 def make_finding(
     name: str, available: str | bool | None, missing: str, *, needed: bool = False, remedy: str | None = None
 ) -> RequirementFinding:
-    """`available`: the version or path, or whether it is available. `missing`: the text if it is not."""
+    """Return what was found out about one requirement.
+
+    `available`: the version or path, or whether it is available. `missing`: the text if it is not.
+    """
     text = available if isinstance(available, str) else "yes"
     if available:
         return RequirementFinding(name, True, text, needed)

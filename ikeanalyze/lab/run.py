@@ -118,16 +118,10 @@ def run_case(
         failure: LabError | None = None
         interrupted: str | None = None
         described = hosts.describe(server) | {"jobs": part.at_once, "interleaved": part.interleaved}
-        next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
-            for handshakes in running.run_rounds(part.numbers):
-                rounds.append(handshakes)
+            for handshake in _record_handshakes(running, writer, part.numbers, described, rounds):
                 if on_handshake:
-                    for handshake in handshakes:
-                        on_handshake(handshake.number, count, handshake)
-                if time.monotonic() >= next_checkpoint:
-                    cost = _save_checkpoint(running, writer, rounds, described)
-                    next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
+                    on_handshake(handshake.number, count, handshake)
         except LabError as error:
             if not running.recording.alive and writer.has_checkpoint:
                 kept = f"results until the latest checkpoint: {part.files.manifest}; --resume continues from there"
@@ -140,22 +134,9 @@ def run_case(
                 raise
             interrupted = f"interrupted by {signalled.args[0] if signalled.args else 'SIGINT'}"
         captures = running.abort() if interrupted else running.stop()
-        recorded = manifest.CaseRecording(
-            handshakes=list(itertools.chain.from_iterable(rounds)),
+        recorded = replace(
+            _describe_recording(running, rounds, described, captures),
             ended=str(failure) if failure else interrupted,
-            machine=described | {"ended": host_info.format_time(), "load_after": host_info.get_load()},
-            links={
-                name: {
-                    "by": link.kind,
-                    "frames": link.stop(),
-                    "receivers": running.count_received(name),
-                    "seed": running.seeds.get(name),
-                }
-                for name, link in running.emulators.items()
-            },
-            captures=captures,
-            dropped=running.recording.dropped,
-            logs=running.logs,
             # the handshake that a signal interrupted; that of a failure is kept for its analysis
             cut=running.find_cut(len(rounds)) if interrupted else None,
             unfinished=running.find_cut(len(rounds)) if failure else None,
@@ -169,6 +150,50 @@ def run_case(
         if interrupted:
             raise CaseInterrupted(written)
         return written
+
+
+def _record_handshakes(
+    running: "_RunningCase",
+    writer: RecordingWriter,
+    numbers: Iterable[int],
+    described: Mapping[str, Any],
+    rounds: list[Sequence[RecordedLabHandshake]],
+) -> Iterator[RecordedLabHandshake]:
+    """Run the handshakes of each number, add them to `rounds`, and store them at checkpoints."""
+    next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
+    for handshakes in running.run_rounds(numbers):
+        rounds.append(handshakes)
+        yield from handshakes
+        if time.monotonic() >= next_checkpoint:
+            cost = _save_checkpoint(running, writer, rounds, described)
+            next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
+
+
+def _describe_recording(
+    running: "_RunningCase",
+    rounds: Sequence[Sequence[RecordedLabHandshake]],
+    described: Mapping[str, Any],
+    captures: Mapping[str, Path],
+) -> manifest.CaseRecording:
+    """Stop the links, and return what is recorded of all rounds."""
+    return manifest.CaseRecording(
+        handshakes=list(itertools.chain.from_iterable(rounds)),
+        ended=None,
+        machine={**described, "ended": host_info.format_time(), "load_after": host_info.get_load()},
+        links={
+            name: {
+                "by": link.kind,
+                "frames": link.stop(),
+                "receivers": running.count_received(name),
+                "seed": running.seeds.get(name),
+            }
+            for name, link in running.emulators.items()
+        },
+        captures=captures,
+        dropped=running.recording.dropped,
+        logs=running.logs,
+        cut=None,
+    )
 
 
 def _save_checkpoint(

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.suggestions import suggest_name
 from ikeanalyze.io.toml import TomlFileError, parse_toml, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.traffic import parse_traffic_step
@@ -401,7 +401,11 @@ def _override(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str
 
 
 def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[ScenarioCase]:
-    """Return the cases of a scenario that was read from `where`; the first dimension varies slowest."""
+    """Return the cases of a scenario that was read from `where`; the first dimension varies slowest.
+
+    Raises:
+        LabScenarioError: a key or value is invalid, keys contradict each other, or there are too many cases.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
         raise LabScenarioError(f"{where}: the file's name must consist of letters, digits, dots and dashes")
     tables = dict(data)

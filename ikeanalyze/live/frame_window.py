@@ -15,8 +15,9 @@ import numpy.typing as npt
 from ikeanalyze.analysis.grouping import HASH_MULTIPLIER, find_group_starts
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
-from ikeanalyze.capture.collector import FrameCollector, share_digests
+from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.incomplete_datagrams import share_digests
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL
 from ikeanalyze.capture.frames import FrameStorage

@@ -12,7 +12,7 @@ import polars as pl
 
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import UInt64Array
-from ikeanalyze.dataset.buckets.shared_facts import make_frame, merge_facts, select_hosts
+from ikeanalyze.dataset.buckets.shared_facts import find_host_pairs, make_frame, merge_facts, select_hosts
 
 #: Facts that are not kept: they are about single handshakes, or only for warnings.
 _OWN: Final = frozenset(
@@ -66,6 +66,5 @@ class PathFacts(CaptureFacts):
         if not needed:
             return None
         if hosts is not None:
-            pairs = pl.DataFrame(dict(zip(("initiator", "responder"), hosts(), strict=True))).unique()
-            everything = select_hosts(everything.lazy(), pairs).collect()
+            everything = select_hosts(everything.lazy(), find_host_pairs(hosts())).collect()
         return {name: everything[name].to_numpy() for name in everything.columns}

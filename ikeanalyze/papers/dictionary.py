@@ -1,11 +1,8 @@
 """The data dictionary of a report: the meaning of each column of its tables."""
 
-import inspect
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Final
 
 import polars as pl
@@ -13,10 +10,12 @@ import polars as pl
 from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.papers import PaperError
 
-#: A column in the source of the layouts, with its comment: `"mtu": UINT32,  # bytes`.
-_COLUMN: Final = re.compile(r'^\s+"(?P<name>\w+)": .*?(?:  # (?P<comment>.*))?$')
-_TABLE: Final = re.compile(r"^(?P<table>[A-Z]+): Final\[Layout\]")
-_ABOVE: Final = re.compile(r"^\s+#: ?(?P<comment>.*)$")
+#: The fields of structures in columns of handshakes, by the name of the table that has a row for each structure.
+_FIELDS: Final = {
+    "certificates": layouts.CERTIFICATE_FIELDS,
+    "diagnosis": layouts.DIAGNOSIS_FIELDS,
+    "key_exchanges": layouts.KEY_EXCHANGE_FIELDS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ def describe_columns(name: str, table: pl.DataFrame, meanings: Mapping[str, str]
     """Yield an entry for each column of the table `name`.
 
     Args:
-        name: of the table. `exchanges` is described by the schema of the analysis; the others by that of handshakes.
+        name: of the table, by which the schema of the analysis is chosen (see `get_schema_meanings`).
         table: its rows.
         meanings: of columns that the schema does not describe, by their name, as `table.column`, or by a pattern such
             as `link_*` for those that have no other meaning.
@@ -42,7 +41,7 @@ def describe_columns(name: str, table: pl.DataFrame, meanings: Mapping[str, str]
     Raises:
         PaperError: a column has no meaning.
     """
-    known = read_schema_comments("EXCHANGES" if name == "exchanges" else "HANDSHAKES")
+    known = get_schema_meanings(name)
     for column, values in zip(table.columns, table, strict=True):
         pattern = next(
             (key for key in meanings if fnmatchcase(column, key) or fnmatchcase(f"{name}.{column}", key)), ""
@@ -55,21 +54,10 @@ def describe_columns(name: str, table: pl.DataFrame, meanings: Mapping[str, str]
         yield ColumnEntry(column, str(values.dtype), count, values.drop_nulls().n_unique(), meaning)
 
 
-@cache
-def read_schema_comments(table: str) -> dict[str, str]:
-    """Return the comments on the columns of a table in the source of `layouts`, which defines what they mean.
+def get_schema_meanings(table: str) -> dict[str, str]:
+    """Return the meanings of the columns that the analysis defines for a table, in words also if the name says it.
 
-    The meaning of a column without a comment is its name in words (`initiator_address`).
+    A table that is neither of exchanges nor of structures in a column of handshakes has columns of handshakes.
     """
-    comments: dict[str, str] = {}
-    above: list[str] = []
-    current = ""
-    for line in inspect.getsource(layouts).splitlines():
-        current = match["table"] if (match := _TABLE.match(line)) else current
-        column = _COLUMN.match(line)
-        if column and current == table:
-            comment = " ".join([*above, column["comment"] or ""]).strip()
-            comments[column["name"]] = comment or column["name"].replace("_", " ")
-        comment_above = _ABOVE.match(line)
-        above = [*above, comment_above["comment"]] if comment_above else []
-    return comments
+    columns = layouts.EXCHANGE_COLUMNS if table == "exchanges" else layouts.HANDSHAKE_COLUMNS | _FIELDS.get(table, {})
+    return {name: column.meaning or name.replace("_", " ") for name, column in columns.items()}

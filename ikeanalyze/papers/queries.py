@@ -120,6 +120,9 @@ def estimate_groups(frame: pl.DataFrame, by: Sequence[str]) -> list[dict[str, An
     """Return a row for each group in the order of the frame: the values of `by`, `n`, and an Estimate of each column.
 
     `n` is the largest number of known values of a column. A column without known values in a group is None.
+
+    Raises:
+        PaperError: the frame lacks a column of `by`.
     """
     if missing := [name for name in by if name not in frame.columns]:
         raise PaperError(f"its query returns no column named {missing[0]}")

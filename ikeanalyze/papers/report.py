@@ -179,7 +179,11 @@ def _name_place(folder: ReportFolder, place: str, *, optional: bool) -> Iterator
 
 
 def load_tables(data: Path) -> dict[str, pl.DataFrame]:
-    """Return the tables in a folder by the names of their files, without `.parquet`."""
+    """Return the tables in a folder by the names of their files, without `.parquet`.
+
+    Raises:
+        PaperError: a file cannot be read.
+    """
     try:
         return {path.stem: pl.read_parquet(path) for path in sorted(data.glob("*.parquet"))}
     except (OSError, pl.exceptions.PolarsError) as error:

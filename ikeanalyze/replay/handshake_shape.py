@@ -168,7 +168,11 @@ def read_shape(
 
 
 def extract_shape(sa: IkeSaRecord, analysis: Analysis) -> HandshakeShape:
-    """Return the shape of one IKE SA of a capture that was read alone, with decoded messages."""
+    """Return the shape of one IKE SA of a capture that was read alone, with decoded messages.
+
+    Raises:
+        CannotReplayError: its IKE_SA_INIT request has no proposal or no key exchange.
+    """
     init = parse_init(_list_init_requests(sa)[0])
     offered = init.proposals
     number = sa.handshake + 1

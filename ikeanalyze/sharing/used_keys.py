@@ -5,7 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
-from ikeanalyze.analysis.handshakes.rekey_exchanges import read_rekey_exchanges
+from ikeanalyze.analysis.decryption.rekey_exchanges import read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite

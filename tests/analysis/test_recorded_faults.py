@@ -74,7 +74,7 @@ def test_ip_fragments_that_were_lost_are_needed_all_the_same():
     assert second["blowup"] == pytest.approx(sent / needed, rel=0.01)
 
 
-def test_xauth():
+def test_recorded_xauth_is_a_phase_and_an_authentication_method():
     row = read("ikev1-xauth").handshakes.row(0, named=True)
     phases = {phase["type"]: phase["messages"] for phase in row["phases"]}
     assert phases == {"Main Mode": 6, "Transaction": 4, "Quick Mode": 3}

@@ -52,7 +52,7 @@ def test_esp_is_found_in_ip_and_udp():
     assert counted["esp"] == 5
 
 
-def test_in_tunnels():
+def test_esp_sas_of_different_tunnels_are_kept_apart():
     """The same SPI between the same addresses is of another SA in each tunnel."""
     packet = ipv4(esp(1, 7, 100), protocol=ip.ESP)
     frames = [

@@ -79,5 +79,5 @@ def test_not_with_the_threads_of_polars(monkeypatch: pytest.MonkeyPatch) -> None
     assert not can_fork_reader()
 
 
-def test_processors():
+def test_there_are_at_least_one_processor_and_no_more_than_the_machine_has():
     assert 1 <= count_processors() <= os.cpu_count()

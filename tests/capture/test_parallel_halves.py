@@ -117,7 +117,7 @@ def test_those_of_some_ike_sas(used: list[bool], monkeypatch: pytest.MonkeyPatch
     assert len(result.encrypted) == 2 * 8
 
 
-def test_tunnels(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tunnels_are_the_same_in_halves(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     packets = [replace(packet, data=over_udp(vxlan(packet.data, 1 + number % 5), 4789, six=number % 2 == 1))
                for number, packet in enumerate(many().packets)]  # fmt: skip
     packets += [replace(packet, data=macsec(packet.data, control=0x2C)) for packet in packets[:9] + packets[-9:]]

@@ -100,14 +100,14 @@ def test_markdown_has_the_tables(run, dataset):
     assert "| loss | captures | handshakes | completed |" in done.stdout.splitlines()
 
 
-def test_lines(run, dataset):
+def test_against_fits_a_line_to_each_metric(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--against", "messages", "--format", "json", "--quiet")
     lines = [metric["regression"] for metric in json.loads(done.stdout)["metrics"]]
     assert [line["against"] for line in lines] == ["messages"] * 3
     assert [line["all"]["counted"] for line in lines] == [20] * 3
 
 
-def test_predictions(run, dataset, tmp_path):
+def test_predictions_are_laid_over_the_groups_of_their_loss(run, dataset, tmp_path):
     """The JSON of `predict` is laid over the means; a loss that was not measured is named."""
     path = tmp_path / "p.json"
     made = run(
@@ -151,7 +151,7 @@ def test_a_missing_prediction_is_an_error(run, dataset, tmp_path):
     assert "p.json: No such file or directory" in done.stderr
 
 
-def test_outcome(run, dataset):
+def test_outcome_selects_the_handshakes_that_count(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--outcome", "failed", "--format", "json", "--quiet")
     document = json.loads(done.stdout)
     assert [group["counted"] for group in document["metrics"][0]["groups"]] == [0, 0]

@@ -86,7 +86,7 @@ def test_tshark_reads_the_copy(embed, tshark):
     assert tshark.run(*fields, capture=embed(CAPTURE, LOG)).lines == tshark.run(*fields, capture=Path(CAPTURE)).lines
 
 
-def test_ikev1(run, embed):
+def test_embedded_keys_of_ikev1_decrypt_the_capture(run, embed):
     capture = LAB_CAPTURES / "ikev1_mode-main.pcapng"
     out = embed(str(capture), str(LAB_CAPTURES / "ikev1_mode-main.keys.json"))
     report = json.loads(run("report", str(out), "--keys", str(out), "--format", "json").stdout)

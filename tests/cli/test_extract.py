@@ -85,7 +85,7 @@ def test_outcomes_that_depend_on_the_end_of_the_capture_are_mentioned(run, tmp_p
     assert "may say cut" not in run("extract", LOSSY, "--handshake", "2", "-o", str(out)).stderr
 
 
-def test_standard_output(tmp_path):
+def test_an_extract_is_written_to_standard_output(tmp_path):
     command = [sys.executable, "-m", "ikeanalyze", "extract", LOSSY, "--handshake", "2", "-o", "-"]
     done = subprocess.run(command, capture_output=True, check=True)
     path = tmp_path / "out.pcapng"

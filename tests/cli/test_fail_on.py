@@ -130,7 +130,7 @@ def test_without_a_baseline_nothing_can_be_concluded(run, dataset):
     assert (done.exit_code, done.stderr) == (1, f"ikeanalyze: {dataset}: no group is compared with a baseline\n")
 
 
-def test_a_diagnosis(run):
+def test_a_diagnosis_fails_the_report(run):
     done = run("report", REFUSED, "--fail-on", "diagnosis:no-proposal-chosen", "--quiet")
     assert (done.exit_code, done.stderr.count("\n")) == (4, 1)
     assert done.stderr.startswith(f"ikeanalyze: {REFUSED}: handshake 1: ")

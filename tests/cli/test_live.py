@@ -120,7 +120,7 @@ def test_a_reader_that_is_gone_ends_it():
         (("lo",), "lo is an interface: use -i lo"),
     ],
 )
-def test_wrong_usage(arguments, text):
+def test_wrong_usage_says_what_to_use_instead(arguments, text):
     done = run(*arguments)
     assert done.returncode == 2
     assert text in done.stderr.decode()

@@ -133,7 +133,7 @@ def test_the_committed_reports_are_up_to_date(run):
     assert done.exit_code == 0, done.stderr
 
 
-def test_list(paper):
+def test_list_counts_the_verdicts_of_each_report(paper):
     assert paper("list").stdout == "900  Made up: 1 reproduced within\n"
 
 

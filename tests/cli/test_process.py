@@ -53,6 +53,15 @@ def test_help_is_printed(arguments):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("options", [["--format", "html"], ["--figures", "figures"]])
+def test_figures_without_docstrings_are_an_error_of_one_line(options, tmp_path):
+    command = [sys.executable, "-OO", "-m", "ikeanalyze", "report", ROOT / "captures" / "psk-classic.pcap", "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "without docstrings. Run Python without -OO" in done.stderr
+
+
 def test_the_version_is_printed():
     done = run("--version")
     assert done.returncode == 0

@@ -35,7 +35,7 @@ def test_the_example_is_ranked(run):
     assert json.loads(done.stdout)["ranking"][0]["alternative"] == "EAP-AKA"
 
 
-def test_show(run, tmp_path):
+def test_a_printed_example_ranks_as_the_shipped_criteria(run, tmp_path):
     done = run("rank", "epc-aka", "--print-example", "-o", str(tmp_path / "mine.toml"))
     assert (done.exit_code, done.stdout) == (0, "")
     mine, shipped = (run("rank", name, "--format", "csv") for name in (str(tmp_path / "mine.toml"), "epc-aka"))

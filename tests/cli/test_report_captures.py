@@ -82,7 +82,7 @@ def test_sums_equal_the_bytes_of_the_frames(name):
 
 
 @pytest.mark.parametrize("name", ONE_HANDSHAKE)
-def test_for_people(name):
+def test_text_of_recorded_captures_fits_into_80_columns(name):
     for command in ("report", "ladder"):
         done = run(command, CAPTURES / name)
         assert done.returncode == 0, done.stderr

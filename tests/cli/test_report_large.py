@@ -97,7 +97,7 @@ def test_a_size_without_its_unit_is_an_error(run):
     assert "--max-memory: 8 is a number of bytes; with a unit it is written 8M or 8G" in done.stderr
 
 
-def test_sizes():
+def test_sizes_of_memory_have_binary_units():
     assert parse_size("9" * 400) == sys.maxsize
     assert parse_size("500M") == 500 << 20
     assert parse_size("1.5GiB") == 3 << 29

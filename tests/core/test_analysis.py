@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges import init_messages
 from ikeanalyze.analysis.exchanges.answers import end_in_order
+from ikeanalyze.analysis.exchanges.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.analysis.handshakes.datagram_summary import summarise_datagrams
 from ikeanalyze.analysis.messages.association import SaAssociation, find_contradicted_flags, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates
@@ -150,7 +150,7 @@ def test_some_generated_flags_contradict_the_addresses():
 
 @settings(max_examples=300)
 @given(seeds)
-def test_messages(seed):
+def test_the_core_groups_messages_as_python_does(seed):
     rng = np.random.default_rng(seed)
     datagrams = make_datagrams(rng, int(rng.integers(1, 80)))
     handshake = rng.integers(0, 4, len(datagrams))

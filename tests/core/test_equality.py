@@ -29,7 +29,7 @@ def test_tables_of_recorded_captures_with_keys():
 
 
 @pytest.mark.parametrize("name", sorted(FLOODS))
-def test_floods(name, tmp_path):
+def test_the_core_reads_floods_as_python_does(name, tmp_path):
     path = tmp_path / "flood.pcap"
     path.write_bytes(flood(name))
     assert compare_frames(str(path)) == []

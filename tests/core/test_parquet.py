@@ -152,7 +152,7 @@ NUMBERS = {
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("rows", [1, 7, 8, 129, ROWS])
 @pytest.mark.parametrize("nulls", ["none", "some", "all but one"])
-def test_numbers(name: str, rows: int, nulls: str, tmp_path: Path):
+def test_numbers_with_nulls_survive_a_round_trip(name: str, rows: int, nulls: str, tmp_path: Path):
     values = NUMBERS[name][:rows]
     known = {
         "none": np.ones(rows, np.bool_),
@@ -192,7 +192,7 @@ def test_rows_in_another_order(tmp_path: Path):
 
 
 @pytest.mark.parametrize("count", [1, 2, 200])
-def test_texts(count: int, tmp_path: Path):
+def test_texts_survive_a_round_trip(count: int, tmp_path: Path):
     texts = [f"2001:db8::{number:x} é" * (number % 3) for number in range(count)]
     places = _RNG.integers(0, count, ROWS).astype(np.uint32)
     expected = pl.DataFrame({"x": [texts[place] for place in places], "y": ["same"] * ROWS})
@@ -206,13 +206,13 @@ def test_columns_without_values(tmp_path: Path):
     assert_round_trip(expected, [(None, None, None, None)] * 4, tmp_path)
 
 
-def test_spis(tmp_path: Path):
+def test_spis_are_written_as_16_hex_digits(tmp_path: Path):
     spis = NUMBERS["digests"]
     expected = pl.DataFrame({"x": [f"{spi:016x}" for spi in spis.tolist()]})
     assert_round_trip(expected, [(spis, None, None, None)], tmp_path)
 
 
-def test_addresses(tmp_path: Path):
+def test_address_codes_are_written_as_addresses(tmp_path: Path):
     book = ["2001:db8::1", "::ffff:c000:201"]
     codes = np.array([0, 0x0A000001, 0xC0A86409, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1], np.uint64)
     texts = ["0.0.0.0", "10.0.0.1", "192.168.100.9", "255.255.255.255", *book]
@@ -226,7 +226,7 @@ def test_addresses(tmp_path: Path):
         assert_round_trip(expected[:1], outside, tmp_path)
 
 
-def test_floats(tmp_path: Path):
+def test_floats_survive_a_round_trip(tmp_path: Path):
     few = _RNG.choice(np.array([1.0, 1.5, -0.0, np.inf]), ROWS)
     many = _RNG.random(ROWS)
     known = _RNG.random(ROWS) < 0.5

@@ -15,11 +15,8 @@ from ikeanalyze.analysis.exchanges.timing import AaaTimes, compute_time_breakdow
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import order_times
 from ikeanalyze.analysis.handshakes.diagnosis.responders import find_handshakes_on_port
-from ikeanalyze.analysis.handshakes.handshakes import (
-    collect_exchange_evidence,
-    find_last_times,
-    sum_auth_exchanges,
-)
+from ikeanalyze.analysis.handshakes.exchange_evidence import collect_exchange_evidence, find_last_times
+from ikeanalyze.analysis.handshakes.handshakes import sum_auth_exchanges
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.decode.classify import Protocol

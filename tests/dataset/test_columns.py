@@ -69,7 +69,7 @@ def test_made_plain_keeps_the_values(tmp_path):
             assert row == before
 
 
-def test_labelled():
+def test_label_columns_are_added_or_replaced():
     table = pl.DataFrame({"capture": ["b", "a", "b"], "handshake": [1, 1, 2]})
     result = add_label_columns(table, {"a": {"run": 3}, "b": {"config": "x"}}, {"run": "int", "config": "str"})
     assert result.rows() == [("b", 1, None, "x"), ("a", 1, 3, None), ("b", 2, None, "x")]

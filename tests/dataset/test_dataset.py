@@ -20,7 +20,7 @@ def out(tmp_path, monkeypatch):
     return tmp_path / "out"
 
 
-def test_the_tables(out):
+def test_an_opened_dataset_has_its_tables_in_order_of_paths(out):
     data = ikeanalyze.dataset.open(out)
     assert (data.path, data.complete) == (out, True)
     assert dict(data.labels) == {"config": "str", "loss": "float", "run": "int"}

@@ -41,7 +41,7 @@ def test_two_names_that_differ_in_case_alone():
         labelled(["/r/x/1.cap"], "{run}/{Run}.cap")
 
 
-def test_two_kinds():
+def test_a_label_of_two_types_is_an_error():
     with pytest.raises(LabelError, match=r"run is str in --label .\{run\}\.cap., but int elsewhere"):
         labelled(["/r/x.cap"], "{run:int}.cap", "{run}.cap")
     with pytest.raises(LabelError, match="the label run is int in this batch, but str elsewhere"):
@@ -117,7 +117,7 @@ def labels_of(pattern, path):
     return parse_pattern(pattern).labels(path)
 
 
-def test_the_contract():
+def test_patterns_give_typed_labels():
     result = labels_of("{config}/loss{loss:float}/{run:int}.pcapng", "/srv/runs/psk/loss2.5/0017.pcapng")
     assert result == {"config": "psk", "loss": 2.5, "run": 17}
     assert [type(value) for value in result.values()] == [str, float, int]
@@ -146,7 +146,7 @@ def test_the_contract():
         ("a.c.{x}", "/abc.pcap", None),
     ],
 )
-def test_paths(pattern, path, found):
+def test_patterns_take_labels_from_paths(pattern, path, found):
     assert labels_of(pattern, path) == found
 
 

@@ -94,7 +94,7 @@ def test_round_trips_equal_those_of_the_report(tshark, name):
 
 @pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 @pytest.mark.parametrize("stem", WITH_KEYS)
-def test_contents(tshark, stem):
+def test_the_plugin_agrees_on_decrypted_payloads_epochs_and_outcomes(tshark, stem):
     """The payloads of every message that was decrypted, its epoch, and the outcome that they prove."""
     name = next(capture for capture in RECORDED if capture.split(".")[0] == stem)
     names = ("frame.number", "ikex.epoch", "ikex.payload", "ikex.outcome")

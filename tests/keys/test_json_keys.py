@@ -166,7 +166,7 @@ def test_a_later_schema_is_reported():
     assert "later ikeanalyze" in findings.warnings[0].message
 
 
-def test_labels():
+def test_algorithms_are_named_and_unknown_ones_numbered():
     assert [get_encryption_name(n) for n in (20, 999, None)] == ["AES-GCM-16", "999", None]
     assert [get_integrity_name(n) for n in (12, 1027, 999, None)] == [
         "HMAC-SHA2-256-128",

@@ -39,7 +39,7 @@ def test_all_of_them(lab, tmp_path):
     assert reported["established"] == 3
 
 
-def test_of_ikev1(lab, tmp_path):
+def test_actions_rekey_and_reauthenticate_ikev1(lab, tmp_path):
     reported = followed(tmp_path, then=["rekey-child", "reauthenticate"], ike={"version": 1}, initiator={"xauth": True})
     kinds = Counter(message.split()[0] for message in reported["messages"])
     # main mode three messages each time, quick mode two; XAuth's answers are two

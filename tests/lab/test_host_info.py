@@ -9,7 +9,7 @@ from ikeanalyze.lab import host_info
 from ikeanalyze.lab.daemons.installation import DaemonStack
 
 
-def test_this_machine():
+def test_the_description_of_this_machine_has_kernel_cores_and_packages():
     described = host_info.describe_host({"initiator": DaemonStack("strongSwan", Path("/"), "/charon", "6.1")})
     assert described["kernel"] == platform.uname().release
     assert described["cores"] >= described["usable_cores"] >= 1

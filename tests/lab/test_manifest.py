@@ -92,7 +92,7 @@ def test_the_log_with_more_keys_is_taken(tmp_path, recorded):
     assert "some.responder.log.gz" in (path.parent / "some.keys.json").read_text()
 
 
-def test_without_keys(tmp_path, recorded):
+def test_a_manifest_without_keys_names_no_key_file(tmp_path, recorded):
     for log in recorded["logs"].values():
         log.write_text("nothing happened\n")
     path = write(tmp_path / "out", recorded)

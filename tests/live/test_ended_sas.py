@@ -16,7 +16,7 @@ def test_recognises_what_was_added():
     assert len(ended) == 2
 
 
-def test_discards():
+def test_a_discarded_ike_sa_is_no_longer_recognised():
     ended = EndedSas(100)
     ended.add(keys(1, 2, 3))
     ended.discard(keys(2))

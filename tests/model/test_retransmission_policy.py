@@ -54,7 +54,7 @@ def test_names_and_parameters():
     assert policy == RetransmissionPolicy("exponential", (0.5, 0.5, 0.5, 0.5), 0.1)
 
 
-def test_a_file(tmp_path):
+def test_a_policy_is_read_from_a_file(tmp_path):
     path = tmp_path / "slow.toml"
     path.write_text('kind = "table"\nwaits = [1, 2.5]\n')
     assert parse_policy(str(path)) == RetransmissionPolicy("slow", (1.0, 2.5))

@@ -5,22 +5,28 @@ import pytest
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.dictionary import describe_columns, read_schema_comments
+from ikeanalyze.papers.dictionary import describe_columns, get_schema_meanings
 
 
-@pytest.mark.parametrize(("table", "columns"), [("HANDSHAKES", schema.HANDSHAKES), ("EXCHANGES", schema.EXCHANGES)])
+@pytest.mark.parametrize(("table", "columns"), [("handshakes", schema.HANDSHAKES), ("exchanges", schema.EXCHANGES)])
 def test_each_column_of_the_schema_has_a_meaning(table, columns):
-    comments = read_schema_comments(table)
-    assert set(columns) <= set(comments)
-    assert all(comments.values())
+    meanings = get_schema_meanings(table)
+    assert set(columns) <= set(meanings)
+    assert all(meanings.values())
 
 
-def test_a_meaning_is_the_comment_in_the_source():
+def test_a_column_has_the_meaning_that_the_analysis_declares_or_its_name():
     assert (
-        read_schema_comments("HANDSHAKES")["blowup"] == "bytes sent / bytes that one transmission of each message needs"
+        get_schema_meanings("handshakes")["blowup"] == "bytes sent / bytes that one transmission of each message needs"
     )
-    assert read_schema_comments("EXCHANGES")["epoch"] == "null: no keys were given"
-    assert read_schema_comments("HANDSHAKES")["initiator_address"] == "initiator address"
+    assert get_schema_meanings("exchanges")["epoch"] == "null: no keys were given"
+    assert get_schema_meanings("handshakes")["initiator_address"] == "initiator address"
+
+
+def test_a_table_of_structures_has_the_meanings_of_their_fields():
+    exchange = {name: get_schema_meanings(name)["exchange"] for name in ("diagnosis", "key_exchanges")}
+    assert exchange == {"diagnosis": "the IKE message that it concerns: exchange type", "key_exchanges": "id"}
+    assert get_schema_meanings("certificates")["side"] == "who sent it"
 
 
 def test_known_and_different_values_are_counted():

@@ -108,7 +108,7 @@ def test_groups_keep_their_order_and_count_known_values():
         ("signature-bytes", {"algorithm": "ml-dsa-65", "part": "signature"}, 3309),
     ],
 )
-def test_formulas(name, arguments, value):
+def test_formulas_give_the_values_of_their_sources(name, arguments, value):
     assert compute_formula(name, arguments, Path()) == value
 
 

@@ -22,7 +22,7 @@ def test_a_written_manifest_is_read_again(tmp_path):
     assert manifest.read_manifest(tmp_path) == whole
 
 
-def test_paths():
+def test_paths_in_the_manifest_are_below_the_folders_of_wireshark():
     install_manifest = InstallManifest("1", FOLDERS, {})
     assert install_manifest.path("plugins/ikex/names.lua") == Path("/p/ikex/names.lua")
     assert install_manifest.path("profiles/IKE/preferences") == Path("/s/profiles/IKE/preferences")

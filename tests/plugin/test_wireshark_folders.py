@@ -44,7 +44,7 @@ def test_what_tshark_tells_is_the_usual(tshark):
         assert (tshark_folders.told, guessed.told) == (True, False)
 
 
-def test_other_systems():
+def test_folders_of_wireshark_follow_the_system_and_environment():
     windows = get_default_folders({"APPDATA": "C:/Users/a/AppData/Roaming"}, "win32")
     assert windows.plugins == Path("C:/Users/a/AppData/Roaming/Wireshark/plugins")
     assert windows.profiles == Path("C:/Users/a/AppData/Roaming/Wireshark/profiles")

@@ -197,7 +197,7 @@ def test_files_that_are_no_credentials(folder, data):
     ("text", "kind"),
     [("gw.example", 2), ("carol@gw.example", 3), ("192.0.2.1", 1), ("2001:db8::1", 5)],
 )
-def test_identities(text, kind):
+def test_the_type_of_an_identity_follows_from_its_form(text, kind):
     identity = parse_identity(text)
     assert identity.type == kind
     assert format_identity(identity.type, identity.data) == text

@@ -199,7 +199,7 @@ def test_keys_of_edwards_curves(lab, tmp_path, monkeypatch, kind):
         assert f"authentication of 'initiator.lab' with {kind.upper()} successful" in peer.responder.log
 
 
-def test_groups(lab, tmp_path):
+def test_charon_accepts_each_key_exchange_method(lab, tmp_path):
     groups = {"x448": 32, "ecp256": 19, "ecp521": 21, "modp2048": 14, "modp3072": 15, "modp4096": 16}
     proposals = ",".join(f"aes256-sha256-{group}" for group in groups)
     with live(tmp_path, ike={"proposals": proposals}) as peer:
@@ -210,7 +210,7 @@ def test_groups(lab, tmp_path):
             assert peer.handshake(one).established, method
 
 
-def test_refusals(lab, tmp_path):
+def test_the_reason_of_a_refusal_is_charons_notify(lab, tmp_path):
     with live(tmp_path, ike={"proposals": "aes256-sha256-ecp256"}) as peer:
         shape = recorded("psk")
         other = replace(peer.credentials, psk=b"other")
@@ -226,7 +226,7 @@ def test_refusals(lab, tmp_path):
         assert [exchange.answer for exchange in result.exchanges[:2]] == ["INVALID_KE_PAYLOAD", None]
 
 
-def test_cookies(lab, tmp_path):
+def test_the_initiator_returns_the_cookie_of_charon(lab, tmp_path):
     with live(tmp_path, ike={"cookie_threshold": 2}) as peer:
         shape = recorded("psk")
         half_open = [peer.initiator(shape) for _ in range(3)]
@@ -241,7 +241,7 @@ def test_cookies(lab, tmp_path):
 
 
 @pytest.mark.parametrize("given", [{"ip_version": 6}, {"link": {"nat": True}}], ids=["IPv6", "NAT"])
-def test_paths(lab, tmp_path, given):
+def test_handshakes_succeed_over_ipv6_and_through_nat(lab, tmp_path, given):
     with live(tmp_path, **given) as peer:
         assert peer.handshake(recorded("psk")).established
 

@@ -60,7 +60,7 @@ def test_other_datagrams_are_not_responses():
     assert parse_ikev2_header(data[:17] + b"\x10" + data[18:]) is None  # IKEv1
 
 
-def test_differences():
+def test_responses_differ_by_answer_and_choice():
     _, reply = Handshake(1, proposals=[ike.HYBRID]).init()[:2]
     accepted = summarise_response(reply.ike[0])
     again = summarise_response(Handshake(2, proposals=[ike.HYBRID]).init()[1].ike[0])

@@ -8,7 +8,7 @@ from ikeanalyze.view.hexdump import format_hexdump, get_row_bytes
 DATA = bytes(range(0x41, 0x41 + 20)) + b"\x00\x1b\x7f\xff"
 
 
-def test_rows():
+def test_a_hexdump_has_offset_bytes_and_characters():
     lines = [line.plain for line in format_hexdump(DATA, 80)]
     assert lines[0] == "0000  41 42 43 44 45 46 47 48  49 4a 4b 4c 4d 4e 4f 50 |ABCDEFGHIJKLMNOP|"
     assert lines[1].split("|") == ["0010  51 52 53 54 00 1b 7f ff " + " " * 25, "QRST....", ""]

@@ -86,7 +86,7 @@ def test_bytes_of_each_fragment_and_in_clear():
     assert get_message_bytes(message)[28:36] == bytes([0, 0, 1192 >> 8, 1192 & 255, 0, 36, 0, 0])
 
 
-def test_radius():
+def test_radius_packets_are_inspected_with_their_attributes():
     opened = browsed("eap-md5-radius.pcapng").load_handshake(1)
     radius = [message for message in opened.messages.values() if message.row["protocol"] == "RADIUS"]
     assert len(radius) == 4

@@ -121,7 +121,7 @@ def test_an_unknown_handshake_is_an_error():
         browsed("psk-classic.pcap").load_handshake(9)
 
 
-def test_hip(tmp_path):
+def test_a_hip_handshake_is_opened_with_its_messages(tmp_path):
     association = hip.Association(1)
     trace = Trace(mtu=576)
     for place, one in enumerate([*association.setup(), *association.acknowledged()]):

@@ -58,7 +58,7 @@ def test_identities_are_formatted_as_by_tshark():
 
 
 @given(st.integers(0, 32))
-def test_prefixes(bits):
+def test_a_netmask_is_shown_as_the_length_of_the_prefix(bits):
     v4, v6 = IPv4Network((0, bits)), IPv6Network((0, 4 * bits))
     assert format_subnet(v4.network_address.packed, v4.netmask.packed) == str(v4)
     assert format_subnet(v6.network_address.packed, v6.netmask.packed) == str(v6)

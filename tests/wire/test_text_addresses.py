@@ -8,7 +8,7 @@ from ikeanalyze.wire.text import format_address
 
 
 @pytest.mark.parametrize("text", ["192.0.2.1", "0.0.0.0", "::", "2001:db8::1:0:0:1", "fe80::1"])
-def test_addresses(text):
+def test_addresses_are_formatted_as_pythons_ipaddress_does(text):
     assert format_address(ip_address(text).packed) == text
 
 

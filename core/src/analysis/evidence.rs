@@ -1,5 +1,5 @@
-//! The evidence for the outcome of handshakes (ikeanalyze/analysis/handshakes/handshakes.py and outcome.py, which
-//! explain it), of handshakes without RADIUS.
+//! The evidence for the outcome of handshakes without RADIUS (exchange_evidence.py and outcome.py in
+//! ikeanalyze/analysis/handshakes, which explain it).
 
 /// Unknown time (exchanges.py).
 const UNKNOWN: i64 = i64::MIN;

@@ -1,4 +1,4 @@
-//! What the datagrams of each handshake tell about it (ikeanalyze/analysis/handshakes/handshakes.py).
+//! What the datagrams of each handshake tell about it (ikeanalyze/analysis/exchanges/datagram_summary.py).
 
 /// Members of `Protocol` of ikeanalyze/capture/decode/classify.py.
 const IKEV1: u8 = 1;

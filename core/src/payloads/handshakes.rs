@@ -225,6 +225,37 @@ impl Decrypted {
         self.undecrypted.truncate(lengths.undecrypted);
     }
 
+    /// Add the message of a task that is complete with the datagram `row`, and copy its header and plaintext.
+    ///
+    /// None: the heap has no room.
+    fn add_message(
+        &mut self,
+        datagrams: &Datagrams,
+        task: &mut Task,
+        row: usize,
+        position: usize,
+        heap: &mut Heap,
+    ) -> Option<()> {
+        let used = heap.used;
+        if let Some((part, _)) = task.parts.values().next() {
+            let header = usize::try_from(datagrams.begin[*part]).ok()?;
+            heap.extend(&datagrams.heap[header..header + HEADER])?;
+        }
+        for (part, content) in task.parts.values() {
+            self.parts.push(*part as i64);
+            heap.extend(content)?;
+        }
+        task.done = true;
+        task.parts.clear();
+        self.last.push(row as i64);
+        self.position.push(position as i64);
+        self.first.push(task.first);
+        self.begin.push((heap.begin + used) as i64);
+        self.size.push((heap.used - used) as i64);
+        self.part_ends.push(self.parts.len() as i64);
+        Some(())
+    }
+
     /// Add the results of the handshakes that follow.
     fn append(&mut self, other: Decrypted) {
         let lengths = self.lengths();
@@ -308,23 +339,7 @@ fn decrypt_handshake(
                 continue;
             }
         }
-        task.done = true;
-        let used = heap.used;
-        if let Some((part, _)) = task.parts.values().next() {
-            let header = usize::try_from(datagrams.begin[*part]).ok()?;
-            heap.extend(&datagrams.heap[header..header + HEADER])?;
-        }
-        for (part, content) in task.parts.values() {
-            result.parts.push(*part as i64);
-            heap.extend(content)?;
-        }
-        task.parts.clear();
-        result.last.push(row as i64);
-        result.position.push(position as i64);
-        result.first.push(task.first);
-        result.begin.push((heap.begin + used) as i64);
-        result.size.push((heap.used - used) as i64);
-        result.part_ends.push(result.parts.len() as i64);
+        result.add_message(datagrams, task, row, position, heap)?;
     }
     for task in tasks.iter().filter(|task| !task.done) {
         if task.fragmented {

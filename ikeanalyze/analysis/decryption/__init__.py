@@ -1,1 +1,1 @@
-"""Decrypted messages and what their payloads add to the analysis."""
+"""Decrypt messages and decode their payloads; what they tell about a handshake is in `handshakes.contents`."""

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
-from ikeanalyze.analysis.handshakes.rekey_exchanges import read_rekey_exchanges
+from ikeanalyze.analysis.decryption.rekey_exchanges import read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.wire.header import FLAG_RESPONSE

@@ -15,8 +15,9 @@ capture has both, the proxy's request is not part of the link between responder 
 handshake.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,13 +25,15 @@ from msgspec import Struct, field
 
 from ikeanalyze.analysis.exchanges.answers import ExchangeEndings
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.messages.association import MAX_LIFETIME_NS
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.decode.ip import CAPTURE_BIT
+from ikeanalyze.capture.decode.ip import CAPTURE_BIT, format_address_code
+from ikeanalyze.capture.formats.records import LATEST_NS
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.radius import CLIENT_REQUESTS, RadiusCode
 
@@ -211,7 +214,7 @@ def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool
     return False
 
 
-def find_set_up_requests(exchanges: ExchangeColumns) -> Int64Array:
+def _find_set_up_requests(exchanges: ExchangeColumns) -> Int64Array:
     """Rows of the exchanges that may have waited for RADIUS. (rows,)"""
     requested = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
     # HIP does not use EAP
@@ -233,7 +236,7 @@ def share_waiting_handshakes(
     pairs = [pair for pair in radius.pairs if _is_assignable(pair)]
     times = np.array([_get_time_span(pair, radius.datagrams) for pair in pairs], np.int64).reshape(-1, 2)
     exchanges = state.exchanges
-    rows = find_set_up_requests(exchanges)
+    rows = _find_set_up_requests(exchanges)
     shared = facts.share(SharedFact.RADIUS, lambda: {"begin": times[:, 0], "finish": times[:, 1]}, needed=len(rows) > 0)
     if shared is not None:
         times = np.stack([shared["begin"], shared["finish"]], axis=1)
@@ -264,7 +267,7 @@ def _get_time_span(pair: RadiusExchange, datagrams: Datagrams) -> tuple[int, int
     return begin, int(datagrams.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
 
 
-def assign_radius_exchanges(
+def _assign_conversations(
     pairs: list[RadiusExchange],
     datagrams: Datagrams,
     intervals: ResponderIntervals,
@@ -347,3 +350,89 @@ def _matches_station_ids(view: "RadiusPacket", peers: PeerAddresses | None, *, b
     if by_port and port not in {f"{number}]" for number in peers.initiator_ports}:
         return False
     return calling == peers.initiator and (not called or called == peers.responder)
+
+
+def group_radius_by_handshake(radius: RadiusMessages) -> dict[int, list[RadiusExchange]]:
+    """The RADIUS exchanges of each handshake that has some, in order of time."""
+    pairs: dict[int, list[RadiusExchange]] = {}
+    for pair in radius.pairs:
+        if pair.handshake is not None:
+            pairs.setdefault(pair.handshake, []).append(pair)
+    return pairs
+
+
+def find_first_radius_requests(radius: RadiusMessages, count: int) -> Int64Array:
+    """The time of the first RADIUS request of each exchange, or UNKNOWN. (exchanges,)"""
+    asked = np.full(count, UNKNOWN)
+    for pair in radius.pairs:
+        if pair.exchange is not None and pair.requests:
+            when = radius.datagrams.first_ns[pair.requests[0]]
+            if asked[pair.exchange] == UNKNOWN or when < asked[pair.exchange]:
+                asked[pair.exchange] = when
+    return asked
+
+
+def sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
+    """How long the responder waited for its AAA server in each exchange."""
+    if not radius.pairs:
+        nothing = np.broadcast_to(np.int64(0), count)  # takes no memory
+        return AaaTimes(nothing, nothing)
+    times = AaaTimes(np.zeros(count, np.int64), np.zeros(count, np.int64))
+    for pair in radius.pairs:
+        if pair.exchange is not None:
+            answering, wait = pair.get_wait(radius.datagrams)
+            # only impossible times add up to more than 64 bits
+            for column, more in ((times.answering_ns, answering), (times.wait_ns, wait)):
+                column[pair.exchange] = min(int(column[pair.exchange]) + more, LATEST_NS)
+    return times
+
+
+def assign_radius(
+    state: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, ids: Int64Array
+) -> list[tuple[int, tuple[int, str]]]:
+    """Assign RADIUS conversations to the handshakes of their captures.
+
+    Args:
+        state: the exchanges of all captures.
+        endings: when they ended.
+        radius: the pairs, which get their handshakes and exchanges.
+        ids: those of the handshakes, for the warnings.
+
+    Returns:
+        warnings: number of the capture, frame and text.
+    """
+    exchanges = state.exchanges
+    asked = _find_set_up_requests(exchanges)
+    capture = state.capture[state.association.handshake]
+    warnings: list[tuple[int, tuple[int, str]]] = []
+    for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
+        rows = asked[state.capture[exchanges.handshake[asked]] == number]
+        rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
+        end = np.where(endings.end_ns[rows] == UNKNOWN, state.last_ns[number], endings.end_ns[rows])
+        intervals = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
+        peers = _collect_peers(state, np.flatnonzero(capture == number))
+        conversations = _assign_conversations(list(pairs), radius.datagrams, intervals, peers, ids)
+        warnings.extend((number, warning) for warning in conversations)
+    return warnings
+
+
+def _collect_peers(state: AnalysisState, rows: Int64Array) -> dict[int, PeerAddresses]:
+    """The addresses of the peers of each handshake that has datagrams in `rows`, which are those of one capture."""
+    datagrams, association = state.datagrams, state.association
+    handshakes = association.handshake[rows]
+    ports_of_both = datagrams.source_port[rows], datagrams.destination_port[rows]
+    initiator_port = np.where(association.from_initiator[rows], *ports_of_both)
+    ports: dict[int, set[int]] = defaultdict(set)
+    for handshake, port in set(zip(handshakes.tolist(), initiator_port.tolist(), strict=True)):
+        ports[handshake].add(port)
+    peers: dict[int, PeerAddresses] = {}
+    _, heads = np.unique(handshakes, return_index=True)
+    for head in rows[heads].tolist():
+        ends = [
+            format_address_code(int(column[head]), state.addresses)
+            for column in (datagrams.source, datagrams.destination)
+        ]
+        initiator, responder = ends if association.from_initiator[head] else ends[::-1]
+        handshake = int(association.handshake[head])
+        peers[handshake] = PeerAddresses(initiator, responder, frozenset(ports[handshake]))
+    return peers

@@ -88,7 +88,7 @@ def get_exchange_name(version: int, exchange_type: int) -> str:
 @cache
 def build_type_names() -> tuple[str, ...]:
     """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet
-    types, followed by the HIP exchanges (see `exchange_types`).
+    types, followed by the HIP exchanges (see `hip_exchange_types`).
     """
     names = [get_exchange_name(version, number) for version in (2, 1) for number in range(256)]
     names += [get_name(RadiusCode, code) for code in range(256)]

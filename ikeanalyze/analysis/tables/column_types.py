@@ -42,6 +42,19 @@ ColumnType = NumberType | TextType | CategoryType | EnumType | ListType | Struct
 #: Names and types of the columns of a table.
 Layout = dict[str, ColumnType]
 
+
+class Column(Struct, frozen=True):
+    """A column of a table, or a field of a structure."""
+
+    type: ColumnType
+    meaning: str = ""  # with its unit; empty: the name says it
+
+
+def get_column_types(columns: Mapping[str, Column]) -> Layout:
+    """The types of described columns."""
+    return {name: column.type for name, column in columns.items()}
+
+
 BOOLEAN: Final = NumberType("bool")
 UINT8: Final = NumberType("uint8")
 UINT16: Final = NumberType("uint16")

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
-from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, SharedValues
-from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.grouping import expand_ranges, find_distinct_bodies
+from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents, SharedValues
+from ikeanalyze.analysis.handshakes.contents.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables import layouts
 from ikeanalyze.analysis.tables.column_types import ListType
@@ -76,7 +76,15 @@ def build_handshake_content_columns(
     handshake_ids: Int64Array,
     exchange_ids: Int64Array,
 ) -> dict[str, Any]:
-    """Columns of the handshakes table; `handshake_ids` and `exchange_ids` are the ids of rows."""
+    """Columns of the handshakes table that come from decoded messages.
+
+    Args:
+        count: of handshakes.
+        contents: of the messages.
+        replaces: the row of the handshake whose IKE SA each one replaced, by row.
+        handshake_ids: of rows. (handshakes,)
+        exchange_ids: of rows. (exchanges,)
+    """
     before = np.full(count, -1)
     before[list(replaces.keys())] = list(replaces.values())
     facts = contents.facts

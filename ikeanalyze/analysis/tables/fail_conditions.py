@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.tables.filter_language import NAMES, FilterError, HandshakeFilter, TextWord, parse_filter
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.suggestions import suggest_name
 
 #: Outcomes that are conditions.
 OUTCOMES: Final = ("failed", "unanswered", "half-open", "cut")

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.suggestions import suggest_name
 
 #: Names of texts, and their columns of the search table.
 TEXTS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -37,7 +37,7 @@ from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+    from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents
 
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
@@ -243,7 +243,15 @@ class DatagramLabels(Struct, frozen=True):
 def label_datagrams(
     columns: Columns, duplicate: BoolArray, state: AnalysisState, radius: RadiusMessages, ids: MessageRowIds
 ) -> DatagramLabels:
-    """Label the datagrams by their numbers, after RADIUS was assigned."""
+    """Return the message and the handshake of each datagram, after RADIUS was assigned.
+
+    Args:
+        columns: of the frames.
+        duplicate: which frames are duplicates, and get the labels of those that they repeat. (frames,)
+        state: the datagrams of IKE and HIP, their messages and handshakes.
+        radius: the datagrams of RADIUS, whose messages come after those of `state`.
+        ids: of all these messages.
+    """
     datagram = columns["datagram"]
     count = int(datagram.max()) + 1 if len(datagram) else 0
     ike = state.datagrams.datagram

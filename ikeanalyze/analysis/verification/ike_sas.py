@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
-from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa, read_rekey_exchanges
+from ikeanalyze.analysis.decryption.rekey_exchanges import RekeyedSa, read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol

@@ -188,7 +188,7 @@ def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
         family[rest] = _get_families(ethertype[rest], ETHERTYPE_IPV4, ETHERTYPE_IPV6)
         rest = rest[family[rest] == 0]
         if len(session):
-            inside[session], family[session], ethertype[session] = _ppp_protocol(buffer, inside[session] + 6)
+            inside[session], family[session], ethertype[session] = _decode_ppp_protocol(buffer, inside[session] + 6)
     others = find_rows(family == 0)
     if len(others):
         kind = ethertype[others]
@@ -198,7 +198,9 @@ def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
     return Located(inside, family, ethertype)
 
 
-def _ethertype_decoder(header_size: int, ethertype_at: int) -> Decoder:
+def _make_ethertype_decoder(header_size: int, ethertype_at: int) -> Decoder:
+    """A decoder of frames with a header of fixed size, in bytes, that has an EtherType at this offset."""
+
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
         inside = at + header_size
         ethertype = read_uint16_be(buffer, at + ethertype_at)
@@ -208,50 +210,51 @@ def _ethertype_decoder(header_size: int, ethertype_at: int) -> Decoder:
     return decode
 
 
-def _raw(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001 - all decoders have one signature
+def _decode_raw(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001 - all decoders have one signature
+    """IP packets without a header before them."""
     family = (buffer[at] >> 4).astype(np.uint8)
     family[(family != 4) & (family != 6)] = 0
     return _locate(at.copy(), family)
 
 
-def _raw_of(version: int) -> Decoder:
+def _make_raw_decoder(version: int) -> Decoder:
+    """A decoder of IP packets of this version without a header before them."""
+
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
         return _locate(at.copy(), np.full(len(at), version, np.uint8))
 
     return decode
 
 
-def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
-    # NULL has the family in the byte order of the capturing machine, LOOP in network order. The value is below 256, so
-    # it is in the half that is not zero.
+def _decode_loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    """Address family: NULL has it in the byte order of the capturing machine, LOOP in network order."""
+    # the value is below 256, so it is in the half that is not zero
     high, low = read_uint16_be(buffer, at), read_uint16_be(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)
     return _locate(at + 4, _get_families(value, _LOOPBACK_IPV4, *_LOOPBACK_IPV6))
 
 
-def _ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
+def _decode_ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
+    """Protocol of PPP, one byte if it is compressed (RFC 1661, 6.5)."""
     first = buffer[at].astype(np.uint16)
     compressed = (first & 1) == 1
     protocol = np.where(compressed, first, read_uint16_be(buffer, at))
     return _locate(at + np.where(compressed, 1, 2), _get_families(protocol, _PPP_IPV4, _PPP_IPV6))
 
 
-def _ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
-    # address 0xFF and control 0x03 may be compressed away (RFC 1661, 6.6)
+def _decode_ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    """Address 0xFF and control 0x03, which may be compressed away (RFC 1661, 6.6), then the protocol of PPP."""
     framed = read_uint16_be(buffer, at) == 0xFF03
-    return _ppp_protocol(buffer, at + np.where(framed, 2, 0))
+    return _decode_ppp_protocol(buffer, at + np.where(framed, 2, 0))
 
 
-def _ppp_with_direction(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
-    return _ppp(buffer, at + 1, end)
+def _decode_pppoe(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    """PPPoE session header (RFC 2516, section 4), then the protocol of PPP."""
+    return _decode_ppp_protocol(buffer, at + 6)
 
 
-def _pppoe(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
-    return _ppp_protocol(buffer, at + 6)
-
-
-def _header_of(kind: int) -> Decoder:
+def _make_header_decoder(kind: int) -> Decoder:
     """A decoder of frames that begin with a header of this kind."""
 
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
@@ -260,7 +263,7 @@ def _header_of(kind: int) -> Decoder:
     return decode
 
 
-def _wlan_after(get_size: Callable[[UInt8Array, Int64Array], Int64Array]) -> Decoder:
+def _make_wlan_decoder(get_size: Callable[[UInt8Array, Int64Array], Int64Array]) -> Decoder:
     """A decoder of 802.11 frames after a header of the capturing system."""
 
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
@@ -270,7 +273,7 @@ def _wlan_after(get_size: Callable[[UInt8Array, Int64Array], Int64Array]) -> Dec
     return decode
 
 
-def _frame_relay(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+def _decode_frame_relay(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     """RFC 2427, and Cisco's format, which has an EtherType after the address."""
     inside = at + 2
     for _ in range(2):  # an address has 2 to 4 bytes; the last one has the lowest bit set (Q.922)
@@ -297,7 +300,7 @@ def _frame_relay(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located
     return _locate_headers(np.minimum(inside, end), kind)
 
 
-def _after_direction(decoder: Decoder) -> Decoder:
+def _make_directed_decoder(decoder: Decoder) -> Decoder:
     """A decoder of frames with a byte before them that tells their direction."""
 
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
@@ -306,18 +309,19 @@ def _after_direction(decoder: Decoder) -> Decoder:
     return decode
 
 
-def _enc(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
-    # address family in the byte order of the capturing machine, SPI, flags
-    located = _loopback(buffer, at, end)
+def _decode_enc(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+    """Address family in the byte order of the capturing machine, SPI, flags."""
+    located = _decode_loopback(buffer, at, end)
     return Located(located.at + 8, located.family, located.kind)
 
 
-def _pflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+def _decode_pflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    """Length without the padding to 4 bytes, address family, and facts about the rule of the packet filter."""
     size = (read_uint8(buffer, at).astype(np.int64) + 3) // 4 * 4
     return _locate(at + size, _get_families(read_uint8(buffer, at + 1), _LOOPBACK_IPV4, *_LOOPBACK_IPV6))
 
 
-def _nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+def _decode_nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     """Address family, version, resource ID, then attributes in the byte order of the capturing machine."""
     inside = at + 4
     # the first attribute has few bytes, so its length shows the byte order
@@ -339,29 +343,31 @@ def _nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     return _locate(inside, family)
 
 
-def _dispatch(buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Array, kind: Int64Array) -> Located:
+def _decode_by_link_type(
+    buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Array, kind: Int64Array
+) -> Located:
     """Decode frames after a header of `size` bytes that tells their link type."""
     inside, family = end.copy(), np.zeros(len(at), np.uint8)
     following = np.full(len(at), HEADER_UNKNOWN, np.uint16)
     kind = np.where(at + size < end, kind, -1)
     for link_type in sort_distinct(kind).tolist():
         decoder = _DECODERS.get(link_type)
-        if decoder is not None and decoder not in (_pktap, _ppi):
+        if decoder is not None and decoder not in (_decode_pktap, _decode_ppi):
             rows = find_rows(kind == link_type)
             inside[rows], family[rows], following[rows] = decoder(buffer, at[rows] + size[rows], end[rows])
     return Located(inside, family, following)
 
 
-def _pktap(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+def _decode_pktap(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     """Length, record type and link type of what follows, in the byte order of the capturing machine: little-endian."""
     size, link_type = read_uint32_le(buffer, at).astype(np.int64), read_uint32_le(buffer, at + 8).astype(np.int64)
-    return _dispatch(buffer, at, end, np.maximum(size, 12), link_type)
+    return _decode_by_link_type(buffer, at, end, np.maximum(size, 12), link_type)
 
 
-def _ppi(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+def _decode_ppi(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     """Version, flags, length and link type, which are always little-endian."""
     size, link_type = read_uint16_le(buffer, at + 2).astype(np.int64), read_uint32_le(buffer, at + 4).astype(np.int64)
-    return _dispatch(buffer, at, end, np.maximum(size, 8), link_type)
+    return _decode_by_link_type(buffer, at, end, np.maximum(size, 8), link_type)
 
 
 #: Link layers with an EtherType: size of the header, and offset of the EtherType in it.
@@ -377,29 +383,29 @@ ETHERTYPE_LINKS: Final[dict[int, tuple[int, int]]] = {
 RAW_LINKS: Final = (LinkType.RAW_BSD, LinkType.RAW_OPENBSD, LinkType.RAW)
 
 _DECODERS: Final[dict[int, Decoder]] = {
-    **{link_type: _ethertype_decoder(*layout) for link_type, layout in ETHERTYPE_LINKS.items()},
-    **dict.fromkeys(RAW_LINKS, _raw),
-    LinkType.NULL: _loopback,
-    LinkType.PPP: _ppp,
-    LinkType.PPP_HDLC: _ppp,
-    LinkType.PPP_ETHER: _pppoe,
-    LinkType.LOOP: _loopback,
-    LinkType.PPP_WITH_DIR: _ppp_with_direction,
-    LinkType.IPV4: _raw_of(4),
-    LinkType.IPV6: _raw_of(6),
-    LinkType.C_HDLC_WITH_DIR: _after_direction(_ethertype_decoder(4, 2)),
-    LinkType.FRELAY: _frame_relay,
-    LinkType.FRELAY_WITH_DIR: _after_direction(_frame_relay),
-    LinkType.MPLS: _header_of(ETHERTYPES_MPLS[0]),
-    LinkType.ENC: _enc,
-    LinkType.PFLOG: _pflog,
-    LinkType.NFLOG: _nflog,
-    LinkType.PKTAP: _pktap,
-    LinkType.PPI: _ppi,
-    LinkType.IEEE802_11: _header_of(HEADER_WLAN),
-    LinkType.IEEE802_11_RADIOTAP: _wlan_after(get_radiotap_size),
-    LinkType.IEEE802_11_PRISM: _wlan_after(get_prism_size),
-    LinkType.IEEE802_11_AVS: _wlan_after(get_avs_size),
+    **{link_type: _make_ethertype_decoder(*layout) for link_type, layout in ETHERTYPE_LINKS.items()},
+    **dict.fromkeys(RAW_LINKS, _decode_raw),
+    LinkType.NULL: _decode_loopback,
+    LinkType.PPP: _decode_ppp,
+    LinkType.PPP_HDLC: _decode_ppp,
+    LinkType.PPP_ETHER: _decode_pppoe,
+    LinkType.LOOP: _decode_loopback,
+    LinkType.PPP_WITH_DIR: _make_directed_decoder(_decode_ppp),
+    LinkType.IPV4: _make_raw_decoder(4),
+    LinkType.IPV6: _make_raw_decoder(6),
+    LinkType.C_HDLC_WITH_DIR: _make_directed_decoder(_make_ethertype_decoder(4, 2)),
+    LinkType.FRELAY: _decode_frame_relay,
+    LinkType.FRELAY_WITH_DIR: _make_directed_decoder(_decode_frame_relay),
+    LinkType.MPLS: _make_header_decoder(ETHERTYPES_MPLS[0]),
+    LinkType.ENC: _decode_enc,
+    LinkType.PFLOG: _decode_pflog,
+    LinkType.NFLOG: _decode_nflog,
+    LinkType.PKTAP: _decode_pktap,
+    LinkType.PPI: _decode_ppi,
+    LinkType.IEEE802_11: _make_header_decoder(HEADER_WLAN),
+    LinkType.IEEE802_11_RADIOTAP: _make_wlan_decoder(get_radiotap_size),
+    LinkType.IEEE802_11_PRISM: _make_wlan_decoder(get_prism_size),
+    LinkType.IEEE802_11_AVS: _make_wlan_decoder(get_avs_size),
 }
 
 

@@ -280,7 +280,10 @@ def build_datagram_frame(
 def build_segment_frame(
     source: UdpEndpoint, destination: UdpEndpoint, payload: bytes, sequence: int, acknowledgement: int
 ) -> bytes:
-    """A TCP segment with data as an IP packet without link header, with lengths and checksums set."""
+    """A TCP segment with data as an IP packet without link header, with lengths and checksums set.
+
+    `sequence` and `acknowledgement` are the numbers in its header, modulo 2**32.
+    """
     tcp = dpkt.tcp.TCP(
         sport=source.port,
         dport=destination.port,

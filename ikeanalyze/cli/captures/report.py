@@ -33,7 +33,7 @@ from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts,
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.suggestions import suggest_name
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter, write_parquet
 

@@ -46,8 +46,6 @@ from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
 _TOTAL_RUN_LIMIT: Final = 300_000_000
-#: A longer path is an error in the manifest.
-_MAX_RTT_MS: Final = 3_600_000
 #: Options whose name differs from the field of `LinkModel`.
 _LINK_OPTIONS: Final = {"aaa-rtt": "extra-aaa-rtt"}
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import typer
 
-from ikeanalyze.io.number_texts import suggest_number
+from ikeanalyze.io.suggestions import suggest_number
 
 _NUMBERS: Final = {int: "a whole number", float: "a number"}
 _SCALARS: Final = (str, int, float)

@@ -20,8 +20,8 @@ import polars as pl
 from ikeanalyze.analysis.grouping import HASH_MULTIPLIER, find_group_starts
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, FrameRows, MessageBytes, MessageStore
-from ikeanalyze.capture.collector import share_digests
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol, find_phase1_fragments
+from ikeanalyze.capture.decode.incomplete_datagrams import share_digests
 from ikeanalyze.capture.frames import CaptureFrames, FrameStorage
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.wire.ikev2.message import parse_init

@@ -156,7 +156,7 @@ class BucketFacts(CaptureFacts):
             self.shared[fact] = merge_facts(fact, [make_frame(rows())])
         if not needed:
             return None
-        pairs = None if hosts is None else pl.DataFrame(dict(zip(_HOSTS, hosts(), strict=True))).unique()
+        pairs = None if hosts is None else find_host_pairs(hosts())
         scan = self._known.get(fact)
         # reading them lazily keeps those of other hosts out of memory
         known = None if scan is None else select_hosts(scan, pairs).collect()
@@ -172,6 +172,11 @@ class UsedFact:
 
     number: int  # the fingerprint of the rows
     hosts: pl.DataFrame | None  # only those of these hosts; None: all
+
+
+def find_host_pairs(hosts: UInt64Array) -> pl.DataFrame:
+    """The different pairs of initiator and responder, of the address codes of both. (2, n)"""
+    return pl.DataFrame(dict(zip(_HOSTS, hosts, strict=True))).unique()
 
 
 def select_hosts(rows: pl.LazyFrame, hosts: pl.DataFrame | None) -> pl.LazyFrame:

@@ -10,7 +10,7 @@ from polars.datatypes import DataType
 
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.metrics import Columns
-from ikeanalyze.io.near_names import describe_choices
+from ikeanalyze.io.suggestions import describe_choices
 
 #: Value of a column; None: unknown.
 Value = str | int | float | bool | None

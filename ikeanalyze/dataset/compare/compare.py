@@ -42,7 +42,7 @@ from ikeanalyze.dataset.compare.result import (
 )
 from ikeanalyze.dataset.compare.source import UNREADABLE, ComparisonTables, find_unreadable_file, open_tables
 from ikeanalyze.dataset.copies import find_overlaps
-from ikeanalyze.io.near_names import describe_choices
+from ikeanalyze.io.suggestions import describe_choices
 
 #: Metrics that are compared if none is named.
 DEFAULT_METRICS: Final = ("setup_ms", "bytes", "retransmissions")

@@ -15,7 +15,7 @@ import polars as pl
 from polars.datatypes import DataType
 
 from ikeanalyze.dataset.compare import CompareError
-from ikeanalyze.io.near_names import describe_choices
+from ikeanalyze.io.suggestions import describe_choices
 
 #: Names and types of the columns of a handshakes table, labels included.
 Columns = Mapping[str, DataType]

@@ -103,7 +103,19 @@ def start_emulator(
     drops_at_receiver: bool,
     seed: int | None = None,
 ) -> Emulator:
-    """Connect the two ends of a path."""
+    """Connect the two ends of a path: by a bridge if the link is perfect, else by netem or our relay.
+
+    Args:
+        sandbox: stops the relay at its end.
+        path: the namespace between the hosts, with an interface to each.
+        conditions: delays, rates and losses of the link.
+        netem: whether the kernel has netem.
+        drops_at_receiver: whether the receivers lose the frames, so that the path loses none.
+        seed: of the relay's losses and jitter; None: random.
+
+    Raises:
+        LabError: the losses are not possible on this machine, or the relay does not start.
+    """
     check_losses(conditions, drops_at_receiver=drops_at_receiver)
     directions = [conditions.get_direction(direction) for direction in DIRECTIONS]
     losses = [0.0 if drops_at_receiver else way.loss * 100 for way in directions]
@@ -126,7 +138,7 @@ def start_emulator(
         command.append(f"--seed={seed}")
     process = sandbox.start(path.command(*command), output=output)
     if not wait_until_ready(lambda: "ready" in output.read_text(), process, _START_TIMEOUT_SECONDS):
-        raise LabError("the link emulator did not start")
+        raise LabError(f"the link emulator did not start: {output.read_text().strip() or 'no message'}")
     return RelayEmulator(sandbox, process, output, in_flight_file)
 
 

@@ -331,7 +331,7 @@ def _start_connection(sandbox: NetnsSandbox, role: str, destination: str) -> Ssh
     try:
         process = sandbox.start(command, output=folder / "ssh")
     except FileNotFoundError:
-        raise LabError("ssh is not on this machine") from None
+        raise LabError("ssh is not on this machine: install openssh-client") from None
     return SshHost(role, destination, sandbox, folder, control, process)
 
 

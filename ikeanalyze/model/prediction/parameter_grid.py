@@ -6,7 +6,7 @@ from itertools import product
 from math import floor, isfinite, prod
 from typing import Any, Final
 
-from ikeanalyze.io.number_texts import suggest_number
+from ikeanalyze.io.suggestions import suggest_number
 from ikeanalyze.model.prediction.link import LinkModel
 
 _MAX_VALUES: Final = 1_000
@@ -44,7 +44,7 @@ def _expand_range(bounds: Sequence[float], part: str) -> list[float]:
     # rounding errors of the step must not exclude the end
     count = floor((high - low) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _MAX_VALUES:
-        raise ParameterGridError(f"{part!r} has more than {_MAX_VALUES:,} values")
+        raise ParameterGridError(f"{part!r} has more than {_MAX_VALUES:,} values; take a larger step")
     return [float(f"{low + i * step:.12g}") for i in range(count)]
 
 

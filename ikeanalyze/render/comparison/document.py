@@ -54,51 +54,51 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
         "correction": "Benjamini-Yekutieli",
         "remarks": list(comparison.remarks),
         **select_attributes(comparison, "unread", "complete", "rekeyed", "warm_up"),
-        "groups": [_group(group, comparison.by) for group in comparison.groups],
+        "groups": [_build_group(group, comparison.by) for group in comparison.groups],
         "metrics": [
             {
                 **select_attributes(metric, "name", "unit"),
                 "groups": [
-                    {"values": _values(group, comparison.by), **_summarize(summary)}
+                    {"values": _build_group_values(group, comparison.by), **_build_summary(summary)}
                     for group, summary in zip(comparison.groups, metric.groups, strict=True)
                 ],
-                "regression": None if metric.regression is None else _regression(comparison, metric.regression),
+                "regression": None if metric.regression is None else _build_regression(comparison, metric.regression),
             }
             for metric in comparison.metrics
         ],
     }
 
 
-def _values(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
+def _build_group_values(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
     return dict(zip(by, group.values, strict=True))
 
 
-def _group(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
+def _build_group(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "values": _values(group, by),
+        "values": _build_group_values(group, by),
         **select_attributes(group, "baseline", "captures", "handshakes", "failures"),
         "outcomes": dict(group.outcomes),
     }
 
 
-def _summarize(summary: MetricSummary) -> dict[str, Any]:
+def _build_summary(summary: MetricSummary) -> dict[str, Any]:
     return {
         "counted": summary.counted,
         "left_out": dict(summary.left_out),
-        **{name: _estimate(getattr(summary, name)) for name in _ESTIMATES},
+        **{name: _build_estimate(getattr(summary, name)) for name in _ESTIMATES},
         **select_attributes(summary, "sum", "deviation", "least", "greatest"),
-        "against": None if summary.against is None else _difference(summary.against),
+        "against": None if summary.against is None else _build_difference(summary.against),
         "predicted": [asdict(prediction) for prediction in summary.predicted],
     }
 
 
-def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+def _build_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
     return None if estimate is None else asdict(estimate)
 
 
-def _difference(difference: GroupDifference) -> dict[str, Any]:
+def _build_difference(difference: GroupDifference) -> dict[str, Any]:
     return {
-        "ratio": _estimate(difference.ratio),
+        "ratio": _build_estimate(difference.ratio),
         "u": difference.test.u,
         "p": difference.test.p,
         "p_method": difference.test.method,
@@ -107,18 +107,18 @@ def _difference(difference: GroupDifference) -> dict[str, Any]:
     }
 
 
-def _regression(comparison: Comparison, regression: MetricRegression) -> dict[str, Any]:
+def _build_regression(comparison: Comparison, regression: MetricRegression) -> dict[str, Any]:
     return {
         **select_attributes(regression, "against", "unit"),
-        "all": _fit(regression.overall),
+        "all": _build_fit(regression.overall),
         "groups": [
-            {"values": _values(group, comparison.by), "line": _fit(fit)}
+            {"values": _build_group_values(group, comparison.by), "line": _build_fit(fit)}
             for group, fit in zip(comparison.groups, regression.groups, strict=True)
         ],
     }
 
 
-def _fit(fit: LineFit | None) -> dict[str, Any] | None:
+def _build_fit(fit: LineFit | None) -> dict[str, Any] | None:
     if fit is None:
         return None
     xs = np.linspace(fit.x_least, fit.x_greatest, _BAND_POINTS).tolist()
@@ -174,9 +174,9 @@ def _list_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
             row |= select_attributes(group, "captures", "handshakes", "failures")
             row |= select_attributes(summary, "counted", "deviation", "least", "greatest", "sum")
             for name in _ESTIMATES:
-                row |= _bounds(name, getattr(summary, name))
+                row |= _build_bounds(name, getattr(summary, name))
             if summary.against is not None:
-                row |= _bounds("ratio", summary.against.ratio)
+                row |= _build_bounds("ratio", summary.against.ratio)
                 row |= select_attributes(summary.against, "p_corrected", "differs") | {"p": summary.against.test.p}
             yield row if regression is None else row | _list_fit(regression.against, regression.groups[i])
             for prediction in summary.predicted:
@@ -190,7 +190,7 @@ def _list_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
 def _list_fit(against: str, fit: LineFit | None) -> dict[str, Any]:
     if fit is None:
         return {"against": against}
-    lines = _bounds("slope", fit.slope) | _bounds("intercept", fit.intercept)
+    lines = _build_bounds("slope", fit.slope) | _build_bounds("intercept", fit.intercept)
     return {
         "against": against,
         "pairs": fit.counted,
@@ -201,15 +201,15 @@ def _list_fit(against: str, fit: LineFit | None) -> dict[str, Any]:
 
 def _list_prediction(prediction: MeanPrediction) -> dict[str, Any]:
     return {
-        **_bounds("mean", prediction.mean),
+        **_build_bounds("mean", prediction.mean),
         **select_attributes(prediction, "median", "p95", "p99", "deviation", "runs"),
         "predicted_from": prediction.capture,
-        **_bounds("measured_by_predicted", prediction.ratio),
+        **_build_bounds("measured_by_predicted", prediction.ratio),
         "within": _format_flag(prediction.within),
     }
 
 
-def _bounds(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+def _build_bounds(name: str, estimate: Estimate | None) -> dict[str, float | None]:
     if estimate is None:
         return {}
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

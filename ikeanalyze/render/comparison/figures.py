@@ -50,16 +50,16 @@ def make_figures(comparison: Comparison, view: RenderOptions | None = None) -> I
     or other quantity. Distributions have a logarithmic axis if their values need one.
     """
     view = view or RenderOptions()
-    number = _numeric(comparison)
+    number = _find_numeric_column(comparison)
     labels = make_group_labels(comparison)
     by = f" by {escape_text(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
     for metric in comparison.metrics:
         name = _make_file_name(metric.name)
-        yield from _means(comparison, metric, name, labels, view)
+        yield from _make_mean_figures(comparison, metric, name, labels, view)
         if number is not None:
-            yield from _against(comparison, metric, name, number, view)
+            yield from _make_figures_against(comparison, metric, name, number, view)
         if metric.regression is not None:
-            yield from _regression(comparison, metric, metric.regression, labels, view)
+            yield from _make_regression_figures(comparison, metric, metric.regression, labels, view)
         samples = {
             label: summary.sample.tolist()
             for label, summary in zip(labels, metric.groups, strict=True)
@@ -127,7 +127,7 @@ def _format_name(name: str, unit: str | None) -> str:
     return escape_text(" + ".join("set-up time" if part == "setup" else part.replace("_", " ") for part in parts))
 
 
-def _title(metric: MetricComparison) -> str:
+def _format_title(metric: MetricComparison) -> str:
     return _make_axis_title(metric.name, metric.unit)
 
 
@@ -136,7 +136,7 @@ def _make_axis_title(name: str, unit: str | None) -> str:
     return f"{short}, {unit}" if unit and unit != short else short
 
 
-def _numeric(comparison: Comparison) -> int | None:
+def _find_numeric_column(comparison: Comparison) -> int | None:
     """The index of the first column with several numbers, or None."""
     for index in range(len(comparison.by)):
         values = {group.values[index] for group in comparison.groups}
@@ -145,27 +145,27 @@ def _numeric(comparison: Comparison) -> int | None:
     return None
 
 
-def _bounds(estimate: Estimate) -> tuple[float, float]:
+def _get_bounds(estimate: Estimate) -> tuple[float, float]:
     """Both bounds; an unknown bound is the value itself."""
     low = estimate.value if estimate.low is None else estimate.low
     return low, estimate.value if estimate.high is None else estimate.high
 
 
 def _make_mean_row(comparison: Comparison, group: ComparisonGroup, mean: Estimate, counted: int) -> dict[str, Any]:
-    low, high = _bounds(mean)
+    low, high = _get_bounds(mean)
     label = _format_group(comparison, group)
     text = f"{label}: mean {format_significant(mean.value)} ({format_interval(mean)}) of {counted:,}"
     return {"low": low, "high": high, "said": text}
 
 
-def _caption(comparison: Comparison) -> str:
+def _format_caption(comparison: Comparison) -> str:
     return (
         f"Mean of the handshakes that are {' or '.join(comparison.outcomes)}, with its "
         f"{100 * comparison.confidence:g} % interval."
     )
 
 
-def _means(
+def _make_mean_figures(
     comparison: Comparison, metric: MetricComparison, name: str, labels: Sequence[str], view: RenderOptions
 ) -> Iterator[Figure]:
     rows = []
@@ -178,17 +178,17 @@ def _means(
         return
     rows = [{**row, "value": row["y"]} for row in _raise_bounds(rows, view)]
     more = len(comparison.groups) - _MAX_LINES
-    caption = _caption(comparison) + (f" {more:,} more groups are omitted." if more > 0 else "") + left_out
+    caption = _format_caption(comparison) + (f" {more:,} more groups are omitted." if more > 0 else "") + left_out
     label = _format_metric_name(metric)
     yield Figure(
         f"{name}-means",
         f"{label[:1].upper()}{label[1:]}: mean by {escape_text(', '.join(comparison.by))}",
         caption,
-        lambda style: charts.draw_intervals(rows, style, x_title=_title(metric), log=view.log_y),
+        lambda style: charts.draw_intervals(rows, style, x_title=_format_title(metric), log=view.log_y),
     )
 
 
-def _against(
+def _make_figures_against(
     comparison: Comparison, metric: MetricComparison, name: str, number: int, view: RenderOptions
 ) -> Iterator[Figure]:
     rows: _Rows = []
@@ -218,12 +218,12 @@ def _against(
         return
     rows, predicted = _raise_bounds(rows, view, predicted), _raise_bounds(predicted, view, rows)
     column = escape_text(comparison.by[number])
-    axes = charts.Axes(column, _title(metric), view.log_y, view.log_x)
+    axes = charts.Axes(column, _format_title(metric), view.log_y, view.log_x)
     label = _format_metric_name(metric)
     yield Figure(
         f"{name}-against-{re.sub(r'[^A-Za-z0-9_.-]', '_', comparison.by[number])}",
         f"{label[:1].upper()}{label[1:]} against {column}",
-        _caption(comparison)
+        _format_caption(comparison)
         + left_out
         + (_describe_predictions(comparison) if predicted else "")
         + predictions_left_out,
@@ -232,7 +232,7 @@ def _against(
 
 
 def _make_prediction_row(comparison: Comparison, group: ComparisonGroup, prediction: MeanPrediction) -> dict[str, Any]:
-    low, high = _bounds(prediction.mean)
+    low, high = _get_bounds(prediction.mean)
     text = f"{_format_group(comparison, group)}: predicted mean {format_significant(prediction.mean.value)}"
     return {
         "y": prediction.mean.value,
@@ -251,7 +251,7 @@ def _describe_predictions(comparison: Comparison) -> str:
     )
 
 
-def _regression(
+def _make_regression_figures(
     comparison: Comparison,
     metric: MetricComparison,
     regression: MetricRegression,
@@ -273,10 +273,12 @@ def _regression(
         label: fit for label, fit in zip(labels, regression.groups, strict=True) if fit is not None and label in groups
     }
     x, y = _format_name(regression.against, regression.unit), _format_metric_name(metric)
-    axes = charts.Axes(_make_axis_title(regression.against, regression.unit), _title(metric), view.log_y, view.log_x)
+    axes = charts.Axes(
+        _make_axis_title(regression.against, regression.unit), _format_title(metric), view.log_y, view.log_x
+    )
     title = f"{y[:1].upper()}{y[1:]} over {x}"
     name = f"{_make_file_name(metric.name)}-line-{_make_file_name(regression.against)}"
-    caption = _caption_line(comparison, metric, regression.overall, drawn)
+    caption = _format_caption_line(comparison, metric, regression.overall, drawn)
     lines = _list_band(overall, regression.overall, view, points)
     yield Figure(
         name, f"{title}: line", caption, lambda style: charts.draw_fits(points, lines, style, axes, groups=groups)
@@ -338,7 +340,7 @@ def _describe_band(comparison: Comparison) -> str:
     return f"Lines of least squares with the {100 * comparison.confidence:g} % confidence band of the mean."
 
 
-def _caption_line(comparison: Comparison, metric: MetricComparison, fit: LineFit, drawn: str) -> str:
+def _format_caption_line(comparison: Comparison, metric: MetricComparison, fit: LineFit, drawn: str) -> str:
     unit = f" {metric.unit}" if metric.unit else ""
     r_squared = "" if fit.r_squared is None else f"; R² {fit.r_squared:.4f}"
     return (

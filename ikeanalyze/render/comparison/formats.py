@@ -10,7 +10,7 @@ from ikeanalyze.render.comparison.text import render_sections
 from ikeanalyze.render.core.formats import OutputFormats, make_formats, make_text_writer
 
 
-def _page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
+def _write_page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
     from ikeanalyze.render.comparison.page import render_page  # loads Altair
 
     out.write(render_page(comparison, view))
@@ -27,5 +27,5 @@ def write_comparison_figures(comparison: Comparison, directory: str, view: Rende
 FORMATS: Final[OutputFormats[Comparison]] = make_formats(
     render_sections,
     document.build_document,
-    {Format.CSV: make_text_writer(document.write_csv), Format.HTML: _page},
+    {Format.CSV: make_text_writer(document.write_csv), Format.HTML: _write_page},
 )

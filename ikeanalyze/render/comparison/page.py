@@ -31,7 +31,7 @@ def render_page(comparison: Comparison, view: RenderOptions | None = None) -> st
                 "Failures", f"{sum(g.failures for g in comparison.groups):,}", "failed, unanswered or half-open"
             ),
         ],
-        notices=_notices(comparison),
+        notices=_render_notices(comparison),
         asked=facts,
         groups=groups,
         metrics=[_drop_sums(section) for section in rest if isinstance(section, TableSection)],
@@ -47,7 +47,7 @@ def _drop_sums(section: TableSection) -> TableSection:
     )
 
 
-def _notices(comparison: Comparison) -> list[str]:
+def _render_notices(comparison: Comparison) -> list[str]:
     notices = [f"{remark[:1].upper()}{remark[1:]}." for remark in map(escape_text, comparison.remarks)]
     if comparison.unread:
         notices.append(

@@ -26,20 +26,20 @@ _DISAGREE: Final = (
 
 def render_sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
     """The settings, the groups, and for each metric its estimates and its differences from the baseline."""
-    yield KeyValueSection(escape_text(comparison.source), _facts(comparison), level=1)
+    yield KeyValueSection(escape_text(comparison.source), _render_facts(comparison), level=1)
     shown = range(len(comparison.groups) if every else min(len(comparison.groups), FEW))
-    yield _groups(comparison, shown)
+    yield _render_group_table(comparison, shown)
     for metric in comparison.metrics:
-        yield _metric(comparison, metric, shown)
+        yield _render_metric_table(comparison, metric, shown)
         if any(comparison.groups[i].baseline is not None for i in shown):
-            yield _differences(comparison, metric, shown)
+            yield _render_difference_table(comparison, metric, shown)
         if any(summary.predicted for summary in metric.groups):
-            yield _predicted(comparison, metric, shown)
+            yield _render_prediction_table(comparison, metric, shown)
         if metric.regression is not None:
-            yield _regression(comparison, metric, metric.regression, shown)
+            yield _render_regression_table(comparison, metric, metric.regression, shown)
 
 
-def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+def _render_facts(comparison: Comparison) -> list[tuple[str, str]]:
     first = comparison.by[0]
     facts = [
         ("handshakes", f"{sum(group.handshakes for group in comparison.groups):,}"),
@@ -48,8 +48,8 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("metrics count", f"handshakes that are {' or '.join(comparison.outcomes)}"),
         (
             "intervals",
-            f"{_percent(comparison)}; means and ratios by {_resamples(comparison)} bootstrap resamples, quantiles by "
-            "order statistics",
+            f"{_format_percent(comparison)}; means and ratios by {_describe_resamples(comparison)} bootstrap resamples, "
+            "quantiles by order statistics",
         ),
         ("p", "Mann-Whitney U, two-sided, corrected (Benjamini-Yekutieli) for all groups"),
     ]
@@ -66,7 +66,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     return facts
 
 
-def _resamples(comparison: Comparison) -> str:
+def _describe_resamples(comparison: Comparison) -> str:
     """The number of resamples; large groups have fewer than requested."""
     taken = {comparison.resamples}
     for metric in comparison.metrics:
@@ -81,25 +81,25 @@ def _resamples(comparison: Comparison) -> str:
     return f"{fewest:,} (the largest groups) to {comparison.resamples:,}"
 
 
-def _groups(comparison: Comparison, shown: Sequence[int]) -> TableSection:
+def _render_group_table(comparison: Comparison, shown: Sequence[int]) -> TableSection:
     groups = comparison.groups
     outcomes = [name for name in groups[0].outcomes if any(group.outcomes[name] for group in groups)]
     columns = (
-        *_labels(comparison, shown),
+        *_make_label_columns(comparison, shown),
         *number_columns("captures", optional=1),
         *number_columns("handshakes", *outcomes),
     )
     rows = []
     for i in shown:
         numbers = (groups[i].captures, groups[i].handshakes, *(groups[i].outcomes[name] for name in outcomes))
-        rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
+        rows.append((*_format_label_values(comparison, i), *(f"{number:,}" for number in numbers)))
     return TableSection("Groups", columns, rows, more=len(comparison.groups) - len(shown))
 
 
-def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
-    percent = _percent(comparison)
+def _render_metric_table(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+    percent = _format_percent(comparison)
     columns = [
-        *_labels(comparison, shown),
+        *_make_label_columns(comparison, shown),
         *number_columns("counted", "mean"),
         TableColumn(f"{percent} of it", right=True, optional=1),
         TableColumn("median", right=True),
@@ -113,7 +113,7 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
     rows = []
     for i in shown:
         summary = metric.groups[i]
-        row = [*_values(comparison, i), f"{summary.counted:,}"]
+        row = [*_format_label_values(comparison, i), f"{summary.counted:,}"]
         for estimate in (summary.mean, summary.median, summary.p95, summary.p99):
             row += [format_significant(estimate.value if estimate else None), format_interval(estimate)]
         rows.append([*row, format_significant(summary.sum)])
@@ -124,11 +124,11 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
     return TableSection(metric.name, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
 
 
-def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+def _render_difference_table(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
     columns = (
-        *_labels(comparison, shown),
+        *_make_label_columns(comparison, shown),
         TableColumn("ratio of means", right=True),
-        TableColumn(f"{_percent(comparison)} of it", right=True, optional=1),
+        TableColumn(f"{_format_percent(comparison)} of it", right=True, optional=1),
         TableColumn("p", right=True),
         TableColumn("more than noise"),
     )
@@ -147,7 +147,7 @@ def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequen
             )
             if not against.differs and _excludes_one(against.ratio):
                 notes = [_DISAGREE]
-        rows.append((*_values(comparison, i), *cells))
+        rows.append((*_format_label_values(comparison, i), *cells))
     baseline = f"{comparison.by[0]} {format_value(comparison.baseline)}"
     return TableSection(escape_text(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
 
@@ -158,10 +158,10 @@ def _excludes_one(ratio: Estimate | None) -> bool:
     return not ratio.low <= 1 <= ratio.high
 
 
-def _predicted(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
-    percent = _percent(comparison)
+def _render_prediction_table(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+    percent = _format_percent(comparison)
     columns = (
-        *_labels(comparison, shown),
+        *_make_label_columns(comparison, shown),
         TableColumn("predicted from", narrow=_NARROW, middle=True, optional=3),
         *number_columns("predicted"),
         TableColumn(f"{percent} of such means", right=True, optional=1),
@@ -177,7 +177,7 @@ def _predicted(comparison: Comparison, metric: MetricComparison, shown: Sequence
             ratio, mean = prediction.ratio, prediction.mean
             rows.append(
                 (
-                    *(*_values(comparison, i), escape_text(prediction.capture)),
+                    *(*_format_label_values(comparison, i), escape_text(prediction.capture)),
                     *(format_significant(mean.value), format_interval(mean)),
                     format_significant(summary.mean.value if summary.mean else None),
                     *(format_significant(ratio.value if ratio else None), format_interval(ratio)),
@@ -188,19 +188,19 @@ def _predicted(comparison: Comparison, metric: MetricComparison, shown: Sequence
     return TableSection(f"{metric.name}, measured against predicted", columns, rows, notes=[note])
 
 
-def _regression(
+def _render_regression_table(
     comparison: Comparison, metric: MetricComparison, regression: MetricRegression, shown: Sequence[int]
 ) -> TableSection:
-    percent = _percent(comparison)
+    percent = _format_percent(comparison)
     columns = (
-        *_labels(comparison, shown),
+        *_make_label_columns(comparison, shown),
         *number_columns("counted", "slope"),
         TableColumn(f"{percent} of it", right=True, optional=1),
         TableColumn("intercept", right=True),
         TableColumn(f"{percent} of the intercept", right=True, optional=2),
         TableColumn("R²", right=True),
     )
-    rows = [(*_values(comparison, i), *_format_fit(regression.groups[i])) for i in shown]
+    rows = [(*_format_label_values(comparison, i), *_format_fit(regression.groups[i])) for i in shown]
     if len(comparison.groups) > 1:
         rows.append((ALL_GROUPS, *("",) * (len(comparison.by) - 1), *_format_fit(regression.overall)))
     notes = [f"intercept + slope * {regression.against}, by least squares"]
@@ -218,20 +218,20 @@ def _format_fit(fit: LineFit | None) -> tuple[str, ...]:
     return f"{fit.counted:,}", *estimates, UNKNOWN if fit.r_squared is None else f"{fit.r_squared:.4f}"
 
 
-def _labels(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:
+def _make_label_columns(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:
     """The columns that identify the group of a row. Values that differ still differ when they are cut."""
-    values = zip(*(_values(comparison, i) for i in shown), strict=True)
+    values = zip(*(_format_label_values(comparison, i) for i in shown), strict=True)
     return [
         TableColumn(escape_text(name), narrow=min_distinct_width(texts, _NARROW), middle=True)
         for name, texts in zip(comparison.by, values, strict=True)
     ]
 
 
-def _values(comparison: Comparison, group: int) -> list[str]:
+def _format_label_values(comparison: Comparison, group: int) -> list[str]:
     return [escape_text(format_value(value)) for value in comparison.groups[group].values]
 
 
-def _percent(comparison: Comparison) -> str:
+def _format_percent(comparison: Comparison) -> str:
     return f"{100 * comparison.confidence:g} %"
 
 

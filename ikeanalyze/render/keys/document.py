@@ -15,12 +15,12 @@ def build_document(listing: KeyList) -> dict[str, Any]:
     """Return the document. It has secrets only if `listing.reveal` is set."""
     return {
         "schema": SCHEMA,
-        "files": [_file_object(file, reveal=listing.reveal) for file in listing.files],
+        "files": [_build_file(file, reveal=listing.reveal) for file in listing.files],
         "skipped": [{"path": path, "reason": reason} for path, reason in listing.skipped],
     }
 
 
-def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
+def _build_file(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
     return {
         "path": file.path,
         "formats": list(file.formats),

@@ -32,11 +32,11 @@ def write_key_list(listing: KeyList, out: TextIO, view: RenderOptions) -> None:
     for number, file in enumerate(listing.files):
         if number:
             out.write("\n")
-        for line in _file(file, paint, reveal=listing.reveal):
+        for line in _render_file(file, paint, reveal=listing.reveal):
             out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
 
 
-def _file(file: KeyFile, paint: TextStyler, *, reveal: bool) -> Iterator[str]:
+def _render_file(file: KeyFile, paint: TextStyler, *, reveal: bool) -> Iterator[str]:
     yield paint(escape_text(file.path), "bold cyan")
     same = {_describe_algorithms(keys) for keys in file.key_sets}
     facts = [("format", ", ".join(file.formats))]
@@ -65,7 +65,7 @@ def _file(file: KeyFile, paint: TextStyler, *, reveal: bool) -> Iterator[str]:
         yield from _reveal_keys(file, paint)
 
 
-def _line(key: KeySet | Phase1Key | EspKey) -> str | None:
+def _format_summary_line(key: KeySet | Phase1Key | EspKey) -> str | None:
     return None if key.origin.line is None else str(key.origin.line)
 
 
@@ -74,7 +74,7 @@ _SET_COLUMNS: Final[Columns[tuple[KeySet, int | None]]] = (
     (TableColumn("SPIr"), lambda row: _MISSING if row[0].spi_r is None else row[0].spi_r.hex()),
     (TableColumn("epoch", right=True), lambda row: _MISSING if row[1] is None else str(row[1])),
     (TableColumn("fingerprint"), lambda row: compute_fingerprint(row[0])),
-    (TableColumn("line", right=True), lambda row: _line(row[0])),
+    (TableColumn("line", right=True), lambda row: _format_summary_line(row[0])),
     (TableColumn("algorithms", narrow=16), lambda row: _describe_algorithms(row[0])),
     (TableColumn("key sizes", optional=1), lambda row: _describe_sizes(row[0])),
 )
@@ -82,14 +82,14 @@ _PHASE1_COLUMNS: Final[Columns[Phase1Key]] = (
     (TableColumn("cookie of the initiator"), lambda key: key.cookie_i.hex()),
     (TableColumn("key", right=True), lambda key: f"{len(key.key)} bytes"),
     (TableColumn("fingerprint"), compute_fingerprint),
-    (TableColumn("line", right=True), _line),
+    (TableColumn("line", right=True), _format_summary_line),
 )
 _ESP_COLUMNS: Final[Columns[EspKey]] = (
     (TableColumn("SPI"), lambda key: "any" if key.spi is None else f"{key.spi:08x}"),
     (TableColumn("source", narrow=11), lambda key: key.source),
     (TableColumn("destination", narrow=11), lambda key: key.destination),
     (TableColumn("fingerprint"), compute_fingerprint),
-    (TableColumn("line", right=True), _line),
+    (TableColumn("line", right=True), _format_summary_line),
     (TableColumn("algorithms", narrow=16), lambda key: f"{key.encryption}, {key.integrity}"),
 )
 

@@ -91,18 +91,18 @@ def build_ladder(analysis: Analysis) -> Ladder:
     lost = infer_losses(messages, one_sided=row["one_sided"] is not None, until_ns=ends[0] if ends else None)
     start = get_start_ns(row, messages)
     shown = messages[:MOST]
-    rungs = tuple(_rung(message, start, len(hosts), lost.get(message["message"])) for message in shown)
+    rungs = tuple(_make_arrow(message, start, len(hosts), lost.get(message["message"])) for message in shown)
     return Ladder(
         handshake=row["handshake"],
         title=format_handshake_title(row),
         hosts=tuple(hosts),
         rungs=rungs,
-        turns=tuple(_turns(shown, analysis)),
+        turns=tuple(_find_turns(shown, analysis)),
         left_out=len(messages) - len(shown),
     )
 
 
-def _rung(message: Mapping[str, Any], start_ns: int, hosts: int, loss: LossEvidence | None) -> LadderArrow:
+def _make_arrow(message: Mapping[str, Any], start_ns: int, hosts: int, loss: LossEvidence | None) -> LadderArrow:
     if message["protocol"] == "RADIUS" and hosts > 2:
         source, target = (1, 2) if message["kind"] == "request" else (2, 1)
     else:
@@ -130,7 +130,7 @@ def format_size(rung: LadderArrow) -> str:
     return f"{text} in {rung.frames:,} frames" if rung.frames > 1 else text
 
 
-def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterator[ProcessingInterval]:
+def _find_turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterator[ProcessingInterval]:
     """Whose turn it was, as `analysis.timing` divides the set-up time."""
     by_exchange: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
     for index, message in enumerate(messages):
@@ -157,10 +157,10 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
         )
         if last_response is not None:
             yield ProcessingInterval(1 - asker, waiting=False, first=answered, last=last_response)
-        yield from _aaa_turns(indexed)
+        yield from _find_aaa_turns(indexed)
 
 
-def _aaa_turns(indexed: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ProcessingInterval]:
+def _find_aaa_turns(indexed: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ProcessingInterval]:
     """The AAA server's, from the transmission that it answers; the responder's waits before repetitions are apart."""
     sent_requests: dict[int, list[int]] = {}  # transmissions of a request, by its identifier
     requests: list[list[int]] = []

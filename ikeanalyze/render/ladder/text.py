@@ -173,16 +173,16 @@ class _Ladder:
             if set_up and index == set_up[-1] + 1:
                 rule = self.signs["dash"] * 2
                 yield LadderRow(None, (self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim"),))
-            yield LadderRow(message["message"], tuple(self._message(message)))
+            yield LadderRow(message["message"], tuple(self._draw_message(message)))
 
     def _format_counts(self, frames: str, size: str) -> str:
         return pad_text(frames, self.frames, right=True) + pad_text(size, self.bytes, right=True)
 
-    def _message(self, message: dict[str, Any]) -> Iterator[str]:
+    def _draw_message(self, message: dict[str, Any]) -> Iterator[str]:
         hop = 1 if message["protocol"] == "RADIUS" and len(self.spans) > 1 else 0
         rightwards = message["kind"] == "request" if hop else message["sender"] == "initiator"
         spans = ["" for _ in self.spans]
-        spans[hop] = self._arrow(format_message_label(message), self.spans[hop], rightwards=rightwards)
+        spans[hop] = self._draw_arrow(format_message_label(message), self.spans[hop], rightwards=rightwards)
         special = message["transmission"] > 1 or (message["kind"] == "response" and message["extra_round_trip"])
         style = "yellow" if special else ""
         time = pad_text(format_ms(message["first_ns"] - self.start), self.time - 2, right=True) + "  "
@@ -203,7 +203,7 @@ class _Ladder:
             spans[hop] = " " * indent + text
             yield self._format_line(spans)
 
-    def _arrow(self, label: str, width: int, *, rightwards: bool) -> str:
+    def _draw_arrow(self, label: str, width: int, *, rightwards: bool) -> str:
         """An arrow with its label, `width` cells; a long label takes the place of the line."""
         dash = self.signs["dash"]
         label = clip_text(label, width - 2)

@@ -17,7 +17,7 @@ def build_document(report: OverheadReport) -> dict[str, Any]:
     measured = report.measured
     return {
         "schema": SCHEMA,
-        "computed": None if report.computed is None else _document(report.computed),
+        "computed": None if report.computed is None else _build_computed(report.computed),
         "measured": None if measured is None else esp_traffic.build_document(measured, report.suite),
     }
 
@@ -30,12 +30,12 @@ def build_rows(report: OverheadReport) -> Iterator[dict[str, Any]]:
         mips = report.computed.question.mips
         for packet in report.computed.packets:
             yield {
-                **{name: value for name, value in _packet(packet).items() if name not in ("parts", "us")},
+                **{name: value for name, value in _build_packet(packet).items() if name not in ("parts", "us")},
                 **{f"us_{speed:g}_mips": us for speed, us in zip(mips, packet.us, strict=True)},
             }
 
 
-def _document(result: OverheadResult) -> dict[str, Any]:
+def _build_computed(result: OverheadResult) -> dict[str, Any]:
     question = result.question
     form = question.forms[0]
     traffic = question.traffic
@@ -45,17 +45,17 @@ def _document(result: OverheadResult) -> dict[str, Any]:
         "encapsulation": str(form.carrier),
         "inner_ip": form.inner,
         "outer_ip": form.outer,
-        "packets": [_packet(packet) for packet in result.packets],
+        "packets": [_build_packet(packet) for packet in result.packets],
         "mtu": question.mtu,
         "largest": dict(result.largest),
         "traffic": None if traffic is None else {"mean_bytes": traffic.mean, "sizes": len(traffic.size)},
         "channel_bps": question.channel,
         "grown": dict(result.grown),
-        "processors": [_peer(peer) for peer in result.peers],
+        "processors": [_build_peer(peer) for peer in result.peers],
     }
 
 
-def _packet(packet: PacketCost) -> dict[str, Any]:
+def _build_packet(packet: PacketCost) -> dict[str, Any]:
     parts = packet.parts
     return {
         "suite": packet.suite,
@@ -69,7 +69,7 @@ def _packet(packet: PacketCost) -> dict[str, Any]:
     }
 
 
-def _peer(peer: EspProcessor) -> dict[str, Any]:
+def _build_peer(peer: EspProcessor) -> dict[str, Any]:
     return {
         **select_attributes(peer, "suite", "mips", "mean_operations", "mean_us", "ceiling_bps", "throughput_bps"),
         "delays": [asdict(delay) for delay in peer.waiting],

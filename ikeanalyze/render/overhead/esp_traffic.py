@@ -37,7 +37,7 @@ _SEQUENCE_COUNTS: Final = ("lowest", "highest", "missing", "jumps", "repeated", 
 
 def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every: bool) -> Iterator[Section]:
     """The capture, its SAs, and the sizes of their packets. `suite`: the algorithms of the SAs, if given."""
-    yield KeyValueSection(format_input_name(traffic.path), _facts(traffic, suite), level=1)
+    yield KeyValueSection(format_input_name(traffic.path), _render_facts(traffic, suite), level=1)
     if not traffic.sas:
         return
     columns: list[tuple[TableColumn, Callable[[EspSa], Cell]]] = [
@@ -65,8 +65,8 @@ def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every:
     notes = [f"late: more than {WINDOW:,} below the highest; repeated: a replay, or captured twice"]
     yield tabulate("Sequence numbers", named, numbers, every=every, notes=notes)
     if any(sa.payload_stats is not None for sa in traffic.sas):
-        yield _insides(named, every=every)
-    yield _sizes(traffic)
+        yield _render_payload_table(named, every=every)
+    yield _render_size_table(traffic)
 
 
 def name_sas(traffic: EspTraffic) -> list[str]:
@@ -75,7 +75,7 @@ def name_sas(traffic: EspTraffic) -> list[str]:
     return [f"{sa.spi:08x}" + (f", {sa.source} to {sa.destination}" if spis[sa.spi] > 1 else "") for sa in traffic.sas]
 
 
-def _insides(named: Sequence[tuple[str, EspSa]], *, every: bool) -> TableSection:
+def _render_payload_table(named: Sequence[tuple[str, EspSa]], *, every: bool) -> TableSection:
     measured = [(name, sa.payload_stats) for name, sa in named if sa.payload_stats is not None]
     columns: Columns[tuple[str, EspPayloadStats]] = [
         (TableColumn("SPI"), lambda row: row[0]),
@@ -98,7 +98,7 @@ def _format_mean_payload(stats: "EspPayloadStats") -> str:
     return format_decimal(stats.payload_bytes / stats.decrypted if stats.decrypted else None, 1)
 
 
-def _facts(traffic: EspTraffic, suite: EspCipherSuite | None) -> list[tuple[str, str]]:
+def _render_facts(traffic: EspTraffic, suite: EspCipherSuite | None) -> list[tuple[str, str]]:
     capture = traffic.capture
     facts = [
         ("packets", f"{format_count(capture.packets, 'packet')}, {format_integer(capture.esp_packets)} of ESP"),
@@ -126,11 +126,11 @@ def _format_peak(sa: EspSa, interval_ns: int) -> str:
 
 
 def _format_payload(sa: EspSa, suite: EspCipherSuite) -> str:
-    minimum, maximum = _payload(sa, suite)
+    minimum, maximum = _get_payload_range(sa, suite)
     return format_integer(maximum) if minimum == maximum else f"{minimum:,} to {maximum:,}"
 
 
-def _payload(sa: EspSa, suite: EspCipherSuite) -> tuple[int, int]:
+def _get_payload_range(sa: EspSa, suite: EspCipherSuite) -> tuple[int, int]:
     return compute_payload_bounds(suite, sa.packets - sa.unsized, sa.esp_bytes)
 
 
@@ -139,7 +139,7 @@ def count_sizes(traffic: EspTraffic) -> Counter[int]:
     return sum((Counter(dict(sa.histogram)) for sa in traffic.sas), Counter())
 
 
-def _sizes(traffic: EspTraffic) -> TableSection:
+def _render_size_table(traffic: EspTraffic) -> TableSection:
     sizes = count_sizes(traffic)
     total = sizes.total()
     rows = [
@@ -163,16 +163,16 @@ def build_document(traffic: EspTraffic, suite: EspCipherSuite | None) -> dict[st
         "not_counted": {**{name: getattr(capture, name) for name in _LEFT}, "beyond": traffic.beyond},
         "interval_ms": traffic.interval_ns / 1e6,
         "suite": None if suite is None else suite.name,
-        "sas": [_document(sa, suite) for sa in traffic.sas],
+        "sas": [_build_sa(sa, suite) for sa in traffic.sas],
         "warnings": list(capture.warnings),
     }
 
 
-def _document(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
+def _build_sa(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
     return {
-        **_values(sa, suite),
+        **_build_sa_values(sa, suite),
         "histogram": [{"to_bytes": bound, "packets": packets} for bound, packets in sa.histogram],
-        "inside": None if sa.payload_stats is None else _inside(sa.payload_stats),
+        "inside": None if sa.payload_stats is None else _build_payload_stats(sa.payload_stats),
         "rate": [
             {"time": format_iso_time(interval.start_ns), "packets": interval.packets, "bytes": interval.bytes}
             for interval in sa.rate
@@ -180,7 +180,7 @@ def _document(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
     }
 
 
-def _inside(inside: "EspPayloadStats") -> dict[str, Any]:
+def _build_payload_stats(inside: "EspPayloadStats") -> dict[str, Any]:
     return {
         "opened_packets": inside.decrypted,
         "closed_packets": inside.undecrypted,
@@ -194,11 +194,11 @@ def _inside(inside: "EspPayloadStats") -> dict[str, Any]:
 def build_rows(traffic: EspTraffic, suite: EspCipherSuite | None) -> Iterator[dict[str, Any]]:
     """Yield a row for each SA, without its histogram and rate."""
     for sa in traffic.sas:
-        yield {"capture": traffic.path, **_values(sa, suite)}
+        yield {"capture": traffic.path, **_build_sa_values(sa, suite)}
 
 
-def _values(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
-    minimum, maximum = (None, None) if suite is None else _payload(sa, suite)
+def _build_sa_values(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
+    minimum, maximum = (None, None) if suite is None else _get_payload_range(sa, suite)
     return {
         "source": sa.source,
         "destination": sa.destination,

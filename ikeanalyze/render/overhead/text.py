@@ -33,19 +33,19 @@ def render_sections(report: OverheadReport, *, every: bool) -> Iterator[Section]
     if report.measured is not None:
         yield from esp_traffic.render_sections(report.measured, report.suite, every=every)
     if report.computed is not None:
-        yield from _computed(report.computed, every=every)
+        yield from _render_computed(report.computed, every=every)
 
 
-def _computed(result: OverheadResult, *, every: bool) -> Iterator[Section]:
-    yield KeyValueSection("ESP overhead", _facts(result), level=1)
-    yield _packets(result, every=every)
+def _render_computed(result: OverheadResult, *, every: bool) -> Iterator[Section]:
+    yield KeyValueSection("ESP overhead", _render_facts(result), level=1)
+    yield _render_packet_table(result, every=every)
     if result.peers:
-        yield _peers(result, every=every)
+        yield _render_peer_table(result, every=every)
         if result.question.rates:
-            yield _delays(result, every=every)
+            yield _render_delay_table(result, every=every)
 
 
-def _facts(result: OverheadResult) -> list[tuple[str, str]]:
+def _render_facts(result: OverheadResult) -> list[tuple[str, str]]:
     question = result.question
     form = question.forms[0]
     facts = [("sizes", "bytes of IP packets, headers included; the ratio is TCP's payload to all of it")]
@@ -71,7 +71,7 @@ def _facts(result: OverheadResult) -> list[tuple[str, str]]:
     return facts
 
 
-def _packets(result: OverheadResult, *, every: bool) -> TableSection:
+def _render_packet_table(result: OverheadResult, *, every: bool) -> TableSection:
     question = result.question
     work = any(packet.operations is not None for packet in result.packets)
     columns = [TableColumn("suite"), *number_columns("packet", "in ESP", "added", "ratio")]
@@ -93,7 +93,7 @@ def _packets(result: OverheadResult, *, every: bool) -> TableSection:
     return tabulate("Packets", rows, _take_cells(columns), every=every)
 
 
-def _peers(result: OverheadResult, *, every: bool) -> TableSection:
+def _render_peer_table(result: OverheadResult, *, every: bool) -> TableSection:
     columns = (
         TableColumn("suite"),
         *number_columns("MIPS", "operations", "µs", "ceiling, kbit/s"),
@@ -102,12 +102,12 @@ def _peers(result: OverheadResult, *, every: bool) -> TableSection:
     rows = []
     for peer in result.peers:
         row = [peer.suite, f"{peer.mips:g}", f"{peer.mean_operations:,.0f}", f"{peer.mean_us:,.1f}"]
-        rows.append([*row, _kbps(peer.ceiling_bps), _kbps(peer.throughput_bps)])
+        rows.append([*row, _format_kbps(peer.ceiling_bps), _format_kbps(peer.throughput_bps)])
     notes = ["per packet, on average; ceiling: rate of clear packets that the processor keeps up with"]
     return tabulate("Processor", rows, _take_cells(columns), every=every, notes=notes)
 
 
-def _delays(result: OverheadResult, *, every: bool) -> TableSection:
+def _render_delay_table(result: OverheadResult, *, every: bool) -> TableSection:
     channel = result.question.channel is not None
     columns = (
         TableColumn("suite"),
@@ -117,20 +117,22 @@ def _delays(result: OverheadResult, *, every: bool) -> TableSection:
     rows = []
     for peer in result.peers:
         for delay in peer.waiting:
-            row: list[Cell] = [peer.suite, f"{peer.mips:g}", _kbps(delay.rate_bps), *([None] * 4)]
+            row: list[Cell] = [peer.suite, f"{peer.mips:g}", _format_kbps(delay.rate_bps), *([None] * 4)]
             if (queue := delay.processor) is not None:
                 waiting = format_decimal(queue.waiting_packets, 1)
-                row[3:] = [format_ratio(queue.load), _ms(queue.wait_ms), waiting, _ms(queue.total_ms)]
-            rows.append([*row, _ms(delay.channel.total_ms) if delay.channel else None, _ms(delay.total_ms)])
+                row[3:] = [format_ratio(queue.load), _format_ms(queue.wait_ms), waiting, _format_ms(queue.total_ms)]
+            rows.append(
+                [*row, _format_ms(delay.channel.total_ms) if delay.channel else None, _format_ms(delay.total_ms)]
+            )
     notes = [_QUEUE, f"{UNKNOWN}: the rate is too high, the queue grows without limit"]
     return tabulate("Mean delay", rows, _take_cells(columns), every=every, notes=notes)
 
 
-def _kbps(bps: float | None) -> str:
+def _format_kbps(bps: float | None) -> str:
     return "any" if bps is None else f"{bps / 1e3:,.0f}"
 
 
-def _ms(value: float | None) -> str:
+def _format_ms(value: float | None) -> str:
     return format_decimal(value, 3)
 
 

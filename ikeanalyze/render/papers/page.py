@@ -40,8 +40,8 @@ def render_report(report: EvaluatedReport) -> dict[str, str]:
         "source": report.file.source,
         "answer": text.fill_text(report.file.answer, report),
         "counts": text.format_verdict_counts(report),
-        "claims": text.make_claim_table(report),
-        "tables": [table for table in (text.make_quantity_table(report), *text.make_own_tables(report)) if table],
+        "claims": text.render_claim_table(report),
+        "tables": [table for table in (text.render_quantity_table(report), *text.render_own_tables(report)) if table],
         "environment": list(text.list_environment(report.environment)),
         "number": report.folder.number,
     }
@@ -51,7 +51,7 @@ def render_report(report: EvaluatedReport) -> dict[str, str]:
         "page.html": _render_html(report, figures, content),
     }
     if report.file.columns:
-        dictionary = list(text.make_dictionary_tables(report))
+        dictionary = list(text.render_dictionary_tables(report))
         pages["data/README.md"] = _render_markdown("dictionary.md.j2", tables=dictionary, number=report.folder.number)
     return pages | drawings
 

@@ -71,7 +71,7 @@ def fill_text(text: str, report: EvaluatedReport) -> str:
     return substitute(text, values)
 
 
-def make_claim_table(report: EvaluatedReport) -> TableSection:
+def render_claim_table(report: EvaluatedReport) -> TableSection:
     """Return the claims of the paper, our values and the verdicts."""
     return TableSection("Claims", _CLAIM_COLUMNS, [_make_claim_row(report, each) for each in report.claims])
 
@@ -98,15 +98,19 @@ def _format_quantity(report: EvaluatedReport, quantity: Quantity) -> str:
     return format_measurement(report.quantities[quantity.id], quantity.unit)
 
 
-def make_quantity_table(report: EvaluatedReport) -> TableSection | None:
+def render_quantity_table(report: EvaluatedReport) -> TableSection | None:
     """Return our own quantities; None: there are none."""
     rows = [(each.item, _format_quantity(report, each)) for each in report.file.quantities]
     columns = (TableColumn("quantity"), TableColumn("ours"))
     return TableSection("Tests of hypotheses, and other quantities", columns, rows) if rows else None
 
 
-def make_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
-    """Return the tables that `claims.toml` describes."""
+def render_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
+    """Return the tables that `claims.toml` describes.
+
+    Raises:
+        PaperError: a query fails, unless the report was recorded with other values.
+    """
     for spec in report.file.tables:
         try:
             yield _make_table(spec, report.tables)
@@ -116,8 +120,12 @@ def make_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
             raise PaperError(f"{report.folder.claims}: table {spec.title!r}: {error}") from None
 
 
-def make_dictionary_tables(report: EvaluatedReport) -> Iterator[TableSection]:
-    """Return the columns of each table of `data`."""
+def render_dictionary_tables(report: EvaluatedReport) -> Iterator[TableSection]:
+    """Return the columns of each table of `data`.
+
+    Raises:
+        PaperError: a table cannot be read, or a column has no meaning.
+    """
     columns = [TableColumn(name) for name in ("column", "type", "known", "distinct", "meaning")]
     for name, table in load_tables(report.folder.data).items():
         try:

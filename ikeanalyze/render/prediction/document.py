@@ -26,8 +26,8 @@ def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
     flows = {(prediction.flow.capture, prediction.flow.handshake): prediction.flow for prediction in predictions}
     return {
         "schema": SCHEMA,
-        "handshakes": [_flow(flow) for flow in flows.values()],
-        "predictions": [_prediction(prediction) for prediction in predictions],
+        "handshakes": [_build_flow(flow) for flow in flows.values()],
+        "predictions": [_build_prediction(prediction) for prediction in predictions],
         "warnings": [
             {"capture": warning.capture, "frame": None, "message": warning.message}
             for warning in find_warnings(predictions)
@@ -35,7 +35,7 @@ def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
     }
 
 
-def _flow(flow: HandshakeFlow) -> dict[str, Any]:
+def _build_flow(flow: HandshakeFlow) -> dict[str, Any]:
     return {
         **select_attributes(flow, "capture", "handshake", "protocol"),
         "other_whole_handshakes": flow.others,
@@ -57,8 +57,8 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
                 "type": exchange.type,
                 "message_id": exchange.message_id,
                 "asked_by": exchange.asker,
-                "request": _message(exchange.request),
-                "response": None if exchange.response is None else _message(exchange.response),
+                "request": _build_message(exchange.request),
+                "response": None if exchange.response is None else _build_message(exchange.response),
                 "before_ms": exchange.before_ns / 1e6,
                 "answer_ms": convert_to_ms(exchange.answer_ns),
                 "aaa_ms": exchange.aaa_ns / 1e6,
@@ -72,7 +72,7 @@ def _compute_median_ms(times_ns: Sequence[int]) -> float | None:
     return median(times_ns) / 1e6 if times_ns else None
 
 
-def _message(message: FlowMessage) -> dict[str, Any]:
+def _build_message(message: FlowMessage) -> dict[str, Any]:
     return {
         "datagrams": len(message.parts),
         "frames": sum(len(part.frames) for part in message.parts),
@@ -80,13 +80,13 @@ def _message(message: FlowMessage) -> dict[str, Any]:
     }
 
 
-def _prediction(prediction: Prediction) -> dict[str, Any]:
+def _build_prediction(prediction: Prediction) -> dict[str, Any]:
     transmission, closed = prediction.transmission, prediction.closed
     distributions: dict[str, Distribution | None] = {name: getattr(prediction, name) for name in _DISTRIBUTIONS}
     return {
         "capture": prediction.flow.capture,
         "handshake": prediction.flow.handshake,
-        "link": _link(prediction.link),
+        "link": _build_link(prediction.link),
         "transport": transmission.transport.value,
         "policy": {
             "name": transmission.policy.name,
@@ -119,7 +119,7 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _link(link: LinkModel) -> dict[str, Any]:
+def _build_link(link: LinkModel) -> dict[str, Any]:
     values = asdict(link)
     return {"scenario": values.pop("name"), **values}
 
@@ -127,7 +127,7 @@ def _link(link: LinkModel) -> dict[str, Any]:
 def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
     """Yield a row for each prediction."""
     for prediction in predictions:
-        document = _prediction(prediction)
+        document = _build_prediction(prediction)
         exact = document["closed_form"] or {}
         burst = prediction.link.burst
         link = {

@@ -42,7 +42,7 @@ def make_figures(predictions: Sequence[Prediction], *, log_y: bool = False) -> I
     if axis is not None:
         others = [name for name in varying if name != axis]
         lines = [format_settings(setting, others) or "all" for setting in settings]
-        yield from _curves(predictions, axis, lines, log_y=log_y)
+        yield from _make_curve_figures(predictions, axis, lines, log_y=log_y)
     for field, label, unit in _QUANTITIES:
         samples = {
             format_settings(setting, varying): prediction.samples[field].tolist()
@@ -54,7 +54,9 @@ def make_figures(predictions: Sequence[Prediction], *, log_y: bool = False) -> I
         )
 
 
-def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str], *, log_y: bool) -> Iterator[Figure]:
+def _make_curve_figures(
+    predictions: Sequence[Prediction], axis: str, groups: Sequence[str], *, log_y: bool
+) -> Iterator[Figure]:
     """Means and failures against the swept setting. `groups` has the line of each prediction."""
     title, path, factor = _AXES[axis]
     positions = [attrgetter(path)(prediction) for prediction in predictions]

@@ -40,7 +40,7 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
     """The recorded handshakes, the assumptions, and the predictions."""
     flows = {(prediction.flow.capture, prediction.flow.handshake): prediction.flow for prediction in predictions}
     for flow in flows.values():
-        yield KeyValueSection(format_input_name(flow.capture), _recorded(flow), level=1)
+        yield KeyValueSection(format_input_name(flow.capture), _render_recorded_handshake(flow), level=1)
     first = predictions[0]
     settings = describe_settings(predictions)
     varying = find_varied_settings(settings)
@@ -48,7 +48,7 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
         (name, text) for name, text in settings[0].items() if text != UNKNOWN and name not in ("capture", *varying)
     ]
     if "policy" not in varying:
-        facts.append(("timers", _timers(first.transmission.policy)))
+        facts.append(("timers", _describe_timers(first.transmission.policy)))
     if first.transmission.until_established:
         facts.append(("failures", f"attempted again at once, up to {MAX_ATTEMPTS} attempts, which add up"))
     facts.append(("computation", _describe_computation(predictions)))
@@ -93,7 +93,7 @@ def _describe_computation(predictions: Sequence[Prediction]) -> str:
             return "those of the handshake above, in all runs"
 
 
-def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
+def _render_recorded_handshake(flow: HandshakeFlow) -> list[tuple[str, str]]:
     handshake = f"{flow.handshake}, {flow.protocol}"
     if flow.others:
         verb = "is" if flow.others == 1 else "are"
@@ -105,7 +105,7 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
         *([("changed", "; ".join(flow.changes))] if flow.changes else []),
         ("each message once", f"{format_count(flow.messages, 'message')}, {format_count(flow.bytes, 'byte')}"),
         ("set-up recorded", f"{format_ms(flow.setup_ns)} ms"),
-        *((f"{side} took", _computation(flow, side)) for side in _SIDES),
+        *((f"{side} took", _format_processing_time(flow, side)) for side in _SIDES),
     ]
     if trips:
         facts.append(("AAA", f"{format_ms(aaa)} ms in {format_count(trips, 'round trip')}"))
@@ -123,7 +123,7 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
     return facts
 
 
-def _computation(flow: HandshakeFlow, side: Side) -> str:
+def _format_processing_time(flow: HandshakeFlow, side: Side) -> str:
     """The processing time of a side, or its median and range in several handshakes."""
     times = flow.list_computations_ns(side)
     if len(flow.comparable) == 1 or not times:
@@ -138,7 +138,7 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     once = map(format_count, prediction.once, ("message", "frame", "byte"))
     facts = [
         ("without loss", ", ".join(once)),
-        ("fails", _failure(prediction)),
+        ("fails", _format_failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
     ]
     if prediction.transmission.until_established:
@@ -172,7 +172,7 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     yield TableSection("Distribution", columns, rows, notes=[_SUCCEEDED])
 
 
-def _failure(prediction: Prediction) -> str:
+def _format_failure(prediction: Prediction) -> str:
     share, low, high = prediction.failure
     text = f"{_format_percent(share)} % ({_format_percent(low)} to {_format_percent(high)} %)"
     if prediction.closed is not None:
@@ -237,7 +237,7 @@ def format_settings(settings: Settings, names: Sequence[str]) -> str:
     return ", ".join(f"{name} {settings[name]}" if name in _NUMERIC else settings[name] for name in names)
 
 
-def _rates(link: LinkModel) -> str:
+def _describe_rates(link: LinkModel) -> str:
     if link.rate_up == link.rate_down:
         return UNKNOWN if link.rate_up is None else _rate(link.rate_up)
     up, down = (("any" if rate is None else _rate(rate)) for rate in (link.rate_up, link.rate_down))
@@ -249,7 +249,7 @@ def _rate(rate: float) -> str:
     return f"{rate / size:g} {prefix}bit/s"
 
 
-def _burst(prediction: Prediction) -> str:
+def _describe_bursts(prediction: Prediction) -> str:
     burst = prediction.link.burst
     if burst is None:
         return UNKNOWN
@@ -257,7 +257,7 @@ def _burst(prediction: Prediction) -> str:
     return f"{burst.mean:g} {'frames' if burst.of_frames else 'ms'}{within}"
 
 
-def _fragments(prediction: Prediction) -> str:
+def _describe_fragments(prediction: Prediction) -> str:
     size = prediction.transmission.fragment_size
     if prediction.transmission.transport is IkeTransport.TCP:
         return "by TCP"
@@ -266,7 +266,7 @@ def _fragments(prediction: Prediction) -> str:
     return f"by IKE, {size:,} bytes" if size else "by IP"
 
 
-def _timers(policy: RetransmissionPolicy) -> str:
+def _describe_timers(policy: RetransmissionPolicy) -> str:
     waits = ", ".join(f"{wait:.3g}" for wait in policy.waits)
     jitter = f", up to {100 * policy.jitter:g} % shorter at random" if policy.jitter else ""
     end = format_duration(round(sum(policy.waits) * 1e9))
@@ -281,12 +281,12 @@ _SETTINGS: Final[Mapping[str, Callable[[Prediction], str]]] = {
         prediction.transmission.transport.upper() if prediction.flow.exchanges[0].request.transport else "IP"
     ),
     "policy": lambda prediction: prediction.transmission.policy.name,
-    "fragments": _fragments,
+    "fragments": _describe_fragments,
     "RTT ms": lambda prediction: f"{prediction.link.rtt_ms:g}",
     "jitter ms": lambda prediction: f"{prediction.link.jitter_ms:g}" if prediction.link.jitter_ms else UNKNOWN,
     "loss %": lambda prediction: f"{100 * prediction.link.loss:g}",
-    "bursts": _burst,
-    "rate": lambda prediction: _rates(prediction.link),
+    "bursts": _describe_bursts,
+    "rate": lambda prediction: _describe_rates(prediction.link),
     "MTU": lambda prediction: UNKNOWN if prediction.link.mtu is None else f"{prediction.link.mtu:g}",
     "AAA RTT ms": lambda prediction: f"{prediction.link.aaa_rtt_ms:g}" if prediction.link.aaa_rtt_ms else UNKNOWN,
     "IP fragments": lambda prediction: "dropped" if prediction.link.drop_ip_fragments else UNKNOWN,

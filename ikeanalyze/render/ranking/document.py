@@ -27,11 +27,11 @@ def build_document(ranking: Ranking) -> dict[str, Any]:
             }
             for place in ranking.places
         ],
-        "criteria": [_criterion(criterion) for criterion in ranking.ranked],
+        "criteria": [_build_criterion(criterion) for criterion in ranking.ranked],
     }
 
 
-def _criterion(criterion: RankedCriterion) -> dict[str, Any]:
+def _build_criterion(criterion: RankedCriterion) -> dict[str, Any]:
     return {
         **select_attributes(criterion, "name", "weight", "graded"),
         "grades": dict(criterion.grades) if criterion.graded else None,

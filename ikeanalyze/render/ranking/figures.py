@@ -35,10 +35,10 @@ def make_figures(ranking: Ranking) -> Iterator[Figure]:
     )
     for number, criterion in enumerate(ranking.ranked):
         if criterion.graded and len(ranking.ranked) > 1:
-            yield _sensitivity(ranking, number, criterion)
+            yield _make_sensitivity_figure(ranking, number, criterion)
 
 
-def _sensitivity(ranking: Ranking, number: int, criterion: RankedCriterion) -> Figure:
+def _make_sensitivity_figure(ranking: Ranking, number: int, criterion: RankedCriterion) -> Figure:
     best = [place.name for place in ranking.places[:_LINES]]
     order = list(ranking.criteria.alternatives)
     rows: list[Mapping[str, Any]] = []

@@ -30,8 +30,8 @@ def render_sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
         facts.append(("source", escape_text(criteria.source)))
     facts.extend(("note", escape_text(note)) for note in criteria.notes)
     yield KeyValueSection(escape_text(criteria.title), facts, level=1)
-    yield _order(ranking, every=every)
-    yield _grades(ranking, every=every)
+    yield _render_ranking_table(ranking, every=every)
+    yield _render_grade_table(ranking, every=every)
     if turns := list(_list_turns(ranking, every=every)):
         criterion_width = _narrow(criterion.name for criterion in ranking.ranked)
         names = _narrow(ranking.criteria.alternatives)
@@ -53,14 +53,17 @@ def _narrow(names: Iterable[str]) -> int:
     return min_distinct_width((escape_text(name) for name in names), _MIN_NAME_WIDTH)
 
 
-def _order(ranking: Ranking, *, every: bool) -> TableSection:
+def _render_ranking_table(ranking: Ranking, *, every: bool) -> TableSection:
     graded = [criterion.name for criterion in ranking.ranked if criterion.graded]
     names = _narrow(ranking.criteria.alternatives)
     columns: Columns[AlternativeRank] = [
         (TableColumn("#", right=True), lambda place: str(place.rank)),
         (TableColumn("alternative", narrow=names, middle=True), lambda place: place.name),
         (TableColumn("score", right=True), lambda place: f"{place.score:.4f}"),
-        *((TableColumn(escape_text(name), right=True, optional=1), partial(_contribution, name)) for name in graded),
+        *(
+            (TableColumn(escape_text(name), right=True, optional=1), partial(_format_contribution, name))
+            for name in graded
+        ),
     ]
     notes = ["scores add up to 1; of each criterion its weight times its grade, which add up to the order"]
     notes += [
@@ -71,11 +74,11 @@ def _order(ranking: Ranking, *, every: bool) -> TableSection:
     return tabulate("Ranking", ranking.places, columns, every=every, notes=notes)
 
 
-def _contribution(criterion: str, place: AlternativeRank) -> str:
+def _format_contribution(criterion: str, place: AlternativeRank) -> str:
     return f"{place.contributions[criterion]:.3f}"
 
 
-def _grades(ranking: Ranking, *, every: bool) -> TableSection:
+def _render_grade_table(ranking: Ranking, *, every: bool) -> TableSection:
     rows: list[_GradesRow] = []
     for criterion in ranking.ranked:
         rows.append((criterion.name, criterion.weight, criterion.grades if criterion.graded else {}))
@@ -84,7 +87,7 @@ def _grades(ranking: Ranking, *, every: bool) -> TableSection:
     labels = [escape_text(criterion.name) for criterion in ranking.ranked]
     labels += [f"  {escape_text(part.name)}" for criterion in ranking.ranked for part in criterion.parts]
     grades = (
-        (TableColumn(escape_text(name), right=True, optional=1), partial(_grade, name))
+        (TableColumn(escape_text(name), right=True, optional=1), partial(_format_grade, name))
         for name in ranking.criteria.alternatives
     )
     columns: Columns[_GradesRow] = [
@@ -95,7 +98,7 @@ def _grades(ranking: Ranking, *, every: bool) -> TableSection:
     return tabulate("Weights and grades", rows, columns, every=every)
 
 
-def _grade(alternative: str, row: _GradesRow) -> str:
+def _format_grade(alternative: str, row: _GradesRow) -> str:
     return f"{row[2][alternative]:.3g}" if row[2] else UNKNOWN
 
 

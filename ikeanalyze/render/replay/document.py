@@ -42,12 +42,12 @@ def build_document(replayed: ReplayReport) -> dict[str, Any]:
         "datagrams": select_attributes(
             replayed.counts, "sent", "received", "stray", "stray_from", "not_ike", "refused", "refusal"
         ),
-        "runs": [_json_run(run, compared.get(run.number)) for run in replayed.runs],
-        "mutated": None if replayed.mutated is None else _json_mutated(replayed.mutated),
+        "runs": [_build_run(run, compared.get(run.number)) for run in replayed.runs],
+        "mutated": None if replayed.mutated is None else _build_fuzzing(replayed.mutated),
     }
 
 
-def _json_run(run: ReplayRun, compared: ReplayComparison | None) -> dict[str, Any]:
+def _build_run(run: ReplayRun, compared: ReplayComparison | None) -> dict[str, Any]:
     traffic = run.traffic
     return {
         "number": run.number,
@@ -59,16 +59,16 @@ def _json_run(run: ReplayRun, compared: ReplayComparison | None) -> dict[str, An
         "blowup": traffic.blowup,
         "report_blowup": None if run.reported is None else run.reported.blowup,
         "seed": run.seed,
-        "faults_met": _by_kind(run.met),
+        "faults_met": _count_by_kind(run.met),
         "faults_met_by_name": dict(sorted(run.met.items())),
-        "handshake": None if run.result is None else _json_result(run, run.result),
-        "messages": None if run.verbatim is None else [_json_sent(message) for message in run.verbatim.sent],
+        "handshake": None if run.result is None else _build_result(run, run.result),
+        "messages": None if run.verbatim is None else [_build_sent_message(message) for message in run.verbatim.sent],
         **{name: getattr(run.verbatim, name, None) for name in ("unasked", "garbage", "left_out")},
-        "compared": None if compared is None else _json_compared(compared),
+        "compared": None if compared is None else _build_comparison(compared),
     }
 
 
-def _by_kind(met: Counter[str]) -> dict[str, int]:
+def _count_by_kind(met: Counter[str]) -> dict[str, int]:
     """Counts by the first word of the fault, such as drop or delay."""
     kinds: Counter[str] = Counter()
     for name, value in met.items():
@@ -76,7 +76,7 @@ def _by_kind(met: Counter[str]) -> dict[str, int]:
     return dict(sorted(kinds.items()))
 
 
-def _json_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
+def _build_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
     return {
         **select_attributes(result, "established", "reason", "child_error", "deleted"),
         "spi_i": result.spi_i.hex(),
@@ -84,12 +84,12 @@ def _json_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
         "proposal": result.chosen,
         "auth": {"initiator": result.authentication[0], "responder": result.authentication[1]},
         "setup_ms": convert_to_ms(get_setup_ns(run)),
-        "exchanges": [_json_exchange(exchange, run.reported) for exchange in result.exchanges],
+        "exchanges": [_build_exchange(exchange, run.reported) for exchange in result.exchanges],
         "ignored": select_attributes(result.ignored, "repeated", "foreign", "garbage", "unprotected", "unexpected"),
     }
 
 
-def _json_exchange(exchange: ExchangeStats, reported: ReportFigures | None) -> dict[str, Any]:
+def _build_exchange(exchange: ExchangeStats, reported: ReportFigures | None) -> dict[str, Any]:
     return {
         "type": get_name(ExchangeType, exchange.exchange_type),
         **select_attributes(exchange, "message_id", "attempt", "transmissions"),
@@ -100,26 +100,26 @@ def _json_exchange(exchange: ExchangeStats, reported: ReportFigures | None) -> d
     }
 
 
-def _json_sent(message: ReplayedMessage) -> dict[str, Any]:
+def _build_sent_message(message: ReplayedMessage) -> dict[str, Any]:
     return {
         "type": get_name(ExchangeType, message.exchange_type),
         **select_attributes(message, "message_id", "response", "transmissions", "datagrams", "bytes"),
         "new": list(message.changed),
-        "recorded": None if message.recorded is None else _json_answer(message.recorded),
-        "answers": [_json_arrived(arrived) for arrived in message.answers],
+        "recorded": None if message.recorded is None else _build_answer(message.recorded),
+        "answers": [_build_response(arrived) for arrived in message.answers],
         "more_answers": message.more_answers,
     }
 
 
-def _json_arrived(arrived: ReceivedResponse) -> dict[str, Any]:
+def _build_response(arrived: ReceivedResponse) -> dict[str, Any]:
     return {
-        **_json_answer(arrived.answer),
+        **_build_answer(arrived.answer),
         "rtt_ms": convert_to_ms(arrived.round_trip_ns),
         "differs": list(arrived.differs),
     }
 
 
-def _json_answer(answer: ResponseSummary) -> dict[str, Any]:
+def _build_answer(answer: ResponseSummary) -> dict[str, Any]:
     return {
         "type": answer.exchange,
         **select_attributes(answer, "kind", "proposal", "key_exchange"),
@@ -129,12 +129,12 @@ def _json_answer(answer: ResponseSummary) -> dict[str, Any]:
     }
 
 
-def _json_mutated(mutated: FuzzReport) -> dict[str, Any]:
+def _build_fuzzing(mutated: FuzzReport) -> dict[str, Any]:
     barrage = mutated.barrage
     return {
         **select_attributes(mutated, "up", "seed", "broken_off"),
-        "before": _json_check(mutated.before),
-        "after": None if mutated.after is None else _json_check(mutated.after),
+        "before": _build_check(mutated.before),
+        "after": None if mutated.after is None else _build_check(mutated.after),
         "sent": 0 if barrage is None else barrage.sent,
         "errors": {} if barrage is None else dict(sorted(barrage.errors.items())),
         "answered": {} if barrage is None else dict(sorted(barrage.answered.items())),
@@ -142,15 +142,15 @@ def _json_mutated(mutated: FuzzReport) -> dict[str, Any]:
     }
 
 
-def _json_check(check: LivenessCheck) -> dict[str, Any]:
+def _build_check(check: LivenessCheck) -> dict[str, Any]:
     return {
         "attempts": check.attempts,
         "seconds": round(check.seconds, 3),
-        "answer": None if check.answer is None else _json_arrived(check.answer),
+        "answer": None if check.answer is None else _build_response(check.answer),
     }
 
 
-def _json_compared(compared: ReplayComparison) -> dict[str, Any]:
+def _build_comparison(compared: ReplayComparison) -> dict[str, Any]:
     def side(cost: ExchangeCost | None) -> dict[str, Any] | None:
         if cost is None:
             return None

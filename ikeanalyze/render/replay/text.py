@@ -39,7 +39,7 @@ def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]
     elif replayed.runs:
         yield from _render_runs(replayed, every=every)
     for compared in replayed.compared if every else replayed.compared[:1]:
-        yield _tabulate_comparison(compared)
+        yield _render_comparison_table(compared)
 
 
 def _render_head(replayed: ReplayReport) -> KeyValueSection:
@@ -93,9 +93,9 @@ def _render_run(run: ReplayRun) -> Iterator[Section]:
             rows.append(("ignored", ", ".join(f"{value:,} {name}" for name, value in others if value)))
     yield KeyValueSection("Run", rows)
     if run.result is not None:
-        yield _tabulate_exchanges(run.result, run.reported)
+        yield _render_exchange_table(run.result, run.reported)
     if run.verbatim is not None:
-        yield _tabulate_answers(run.verbatim.sent)
+        yield _render_answer_table(run.verbatim.sent)
         if differing := list(_list_differences(run.verbatim.sent)):
             yield KeyValueSection("Differs from the recording", differing)
 
@@ -127,7 +127,7 @@ def _list_result_rows(result: InitiatorResult, setup: int | None) -> list[tuple[
     return rows
 
 
-def _tabulate_exchanges(result: InitiatorResult, reported: ReportFigures | None) -> TableSection:
+def _render_exchange_table(result: InitiatorResult, reported: ReportFigures | None) -> TableSection:
     columns: Columns[ExchangeStats] = [
         (TableColumn("exchange"), lambda exchange: get_name(ExchangeType, exchange.exchange_type)),
         (TableColumn("ID", right=True), lambda exchange: str(exchange.message_id)),
@@ -142,7 +142,7 @@ def _tabulate_exchanges(result: InitiatorResult, reported: ReportFigures | None)
     return tabulate("Exchanges", result.exchanges, columns, notes=notes)
 
 
-def _tabulate_answers(sent: tuple[ReplayedMessage, ...]) -> TableSection:
+def _render_answer_table(sent: tuple[ReplayedMessage, ...]) -> TableSection:
     columns: Columns[ReplayedMessage] = [
         (TableColumn("message"), lambda message: get_name(ExchangeType, message.exchange_type)),
         (TableColumn("ID", right=True), lambda message: str(message.message_id)),
@@ -199,7 +199,7 @@ def _render_runs(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
         facts.append(("faults met", _format_counter(replayed.met)))
     yield KeyValueSection("Together", facts)
     if replayed.mode == "verbatim":
-        yield _tabulate_kinds(runs)
+        yield _render_kind_table(runs)
 
 
 def _format_counter(names: Counter[str]) -> str:
@@ -207,7 +207,7 @@ def _format_counter(names: Counter[str]) -> str:
     return escape_text(", ".join(f"{name} ({value:,})" for name, value in names.most_common()))
 
 
-def _tabulate_kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
+def _render_kind_table(runs: tuple[ReplayRun, ...]) -> TableSection:
     """The responses of all runs by message and kind."""
     counts = Counter(
         (
@@ -257,7 +257,7 @@ def _check(check: LivenessCheck) -> str:
     return f"yes: {escape_text(check.answer.answer.kind)}{tries}"
 
 
-def _tabulate_comparison(compared: ReplayComparison) -> TableSection:
+def _render_comparison_table(compared: ReplayComparison) -> TableSection:
     columns = (TableColumn("exchange"), *number_columns("ID", "messages", "live", "bytes", "live", "RTT, ms", "live"))
 
     def cells(name: str, ident: str, recorded: ExchangeCost | None, live: ExchangeCost | None) -> tuple[str, ...]:

@@ -88,19 +88,23 @@ def flatten_handshakes(handshakes: pl.DataFrame, names: ListNames) -> pl.DataFra
                 )
             )
             .list.join("; "),
-            _texts("key_exchanges", _key_exchange),
-            _texts("certificates", _certificate),
-            *_diagnoses(),
+            _join_texts("key_exchanges", _key_exchange),
+            _join_texts("certificates", _format_certificate),
+            *_format_diagnoses(),
         )
         .rename({**{n: f"{n[:-3]}_time" for n in points}, **{n: f"{n[:-3]}_ms" for n in spans}})
         .drop("rekeyed", "phases", "payload_bytes")
     )
-    for more in (_phases(handshakes, names.phases), _inside(handshakes), _parts(handshakes, names.payloads)):
+    for more in (
+        _flatten_phases(handshakes, names.phases),
+        _flatten_structs(handshakes),
+        _flatten_parts(handshakes, names.payloads),
+    ):
         table = table.join(more, on="handshake", how="left", maintain_order="left")
     return table
 
 
-def _texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
+def _join_texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
     """A list of structs as text."""
     return pl.col(column).list.eval(text(lambda name: pl.element().struct.field(name))).list.join("; ")
 
@@ -111,25 +115,25 @@ def _key_exchange(field: Field) -> pl.Expr:
     return pl.format("{} {} {} {}/{}", field("purpose"), cells[0], field("method"), *cells[1:])
 
 
-def _certificate(field: Field) -> pl.Expr:
+def _format_certificate(field: Field) -> pl.Expr:
     """Sender, name and signature algorithm."""
     signed = pl.format(", signed with {}", field("signature")).fill_null("")
     return pl.format("{} {}{}", field("side"), field("name"), signed)
 
 
-def _diagnoses() -> list[pl.Expr]:
+def _format_diagnoses() -> list[pl.Expr]:
     """The codes of the diagnoses in `diagnosis`, and a column for each of their other facts that people need."""
 
     def text(name: str) -> pl.Expr:
-        return _texts("diagnosis", lambda field: field(name)).alias(
+        return _join_texts("diagnosis", lambda field: field(name)).alias(
             "diagnosis" if name == "code" else f"diagnosis_{name}"
         )
 
-    frames = _texts("diagnosis", lambda field: field("frames").cast(pl.List(pl.String)).list.join(" "))
+    frames = _join_texts("diagnosis", lambda field: field("frames").cast(pl.List(pl.String)).list.join(" "))
     return [*map(text, ("code", "confidence", "message", "remedy", "rfc")), frames.alias("diagnosis_frames")]
 
 
-def _inside(handshakes: pl.DataFrame) -> pl.DataFrame:
+def _flatten_structs(handshakes: pl.DataFrame) -> pl.DataFrame:
     """Sums over the key exchanges of the set-up, and over the certificates."""
     sizes = {"bytes": "", "key_bytes": "key_", "signature_bytes": "signature_", "other_bytes": "other_"}
     field = pl.element().struct.field
@@ -157,7 +161,7 @@ def _explode(handshakes: pl.DataFrame, column: str) -> pl.DataFrame:
     return handshakes.select("handshake", column).explode(column).drop_nulls(column).unnest(column)
 
 
-def _parts(handshakes: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+def _flatten_parts(handshakes: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """`payload_NAME_bytes` for every payload that occurs, 0 if a decrypted handshake lacks it."""
     rows = _explode(handshakes, "payload_bytes")
     return rows.group_by("handshake").agg(
@@ -166,7 +170,7 @@ def _parts(handshakes: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     )
 
 
-def _phases(handshakes: pl.DataFrame, types: list[str]) -> pl.DataFrame:
+def _flatten_phases(handshakes: pl.DataFrame, types: list[str]) -> pl.DataFrame:
     """`phase_TYPE_messages`, `..._frames` and `..._bytes` for every phase that occurs."""
     rows = _explode(handshakes, "phases")
     return rows.group_by("handshake").agg(

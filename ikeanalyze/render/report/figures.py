@@ -171,10 +171,14 @@ def make_round_trip_figure(exchanges: pl.DataFrame) -> Iterator[Figure]:
     bounds = rtt.min().alias("low"), rtt.median().alias("median"), rtt.max().alias("high")
     table = timed.group_by("label").agg(*bounds, *quartiles, pl.len())
     stats = {row["label"]: row for row in table.iter_rows(named=True)}
-    yield _single_trips(order, stats) if table["len"].max() == 1 else _many_trips(timed, order, stats)
+    yield (
+        _make_single_trip_figure(order, stats)
+        if table["len"].max() == 1
+        else _make_trip_distribution_figure(timed, order, stats)
+    )
 
 
-def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
+def _make_single_trip_figure(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     """A bar for the only round trip of each exchange."""
     rows = []
     for label in order:
@@ -189,7 +193,7 @@ def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     )
 
 
-def _many_trips(timed: pl.DataFrame, order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
+def _make_trip_distribution_figure(timed: pl.DataFrame, order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     """A box for the round trips of each exchange, with a table."""
     rows = [
         {

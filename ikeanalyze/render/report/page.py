@@ -48,7 +48,9 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
     """The page; `every`: with all handshakes in its table, however many."""
     rekeyed = list(render_rekeyed_ike_sas(analysis, every=every)) if analysis.handshakes.height > 1 else []
     analysis = select_detailed(analysis)
-    table, common, together = _table(analysis, every=every) if analysis.handshakes.height > 1 else (None, None, [])
+    table, common, together = (
+        _render_overview(analysis, every=every) if analysis.handshakes.height > 1 else (None, None, [])
+    )
     chosen = select_noteworthy(analysis.handshakes)
     diagnosis = list(render_diagnosis_table(analysis.handshakes, every=False)) if table is not None else []
     warnings = render_warning_table(analysis)
@@ -71,13 +73,13 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
         title=f"IKE handshakes in {names[0] if len(names) == 1 else format_count(len(names), 'capture')}",
         subtitle="" if len(names) == 1 else ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""),
         contents=[(anchor, name) for anchor, name, content in contents if content],
-        cards=list(_cards(analysis)),
-        notices=list(_notices(analysis, table, chosen)),
+        cards=list(_make_cards(analysis)),
+        notices=list(_render_notices(analysis, table, chosen)),
         table=table,
         common=common,
         diagnosis=diagnosis,
         linked=[str(handshake.handshake) for handshake in chosen],
-        handshakes=[_handshake(analysis, handshake) for handshake in chosen],
+        handshakes=[_render_handshake(analysis, handshake) for handshake in chosen],
         figures=figures,
         together=together,
         rekeyed=rekeyed,
@@ -87,7 +89,9 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
     )
 
 
-def _table(analysis: Analysis, *, every: bool) -> tuple[TableSection | None, KeyValueSection | None, list[Section]]:
+def _render_overview(
+    analysis: Analysis, *, every: bool
+) -> tuple[TableSection | None, KeyValueSection | None, list[Section]]:
     """The table of handshakes, their common values, and their totals."""
     table, common, together = None, None, []
     for section in render_overview(analysis, every=True):
@@ -100,7 +104,7 @@ def _table(analysis: Analysis, *, every: bool) -> tuple[TableSection | None, Key
     return table, common, together
 
 
-def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
+def _make_cards(analysis: Analysis) -> Iterator[SummaryCard]:
     sums = document.compute_totals(analysis)
     outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in sums["outcomes"].items() if n)
     if sums["handshakes"] == 1:
@@ -133,7 +137,7 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
     yield SummaryCard("Packets", f"{sums['packets']:,}", f"in {format_count(sums['captures'], 'capture')}")
 
 
-def _notices(analysis: Analysis, table: TableSection | None, chosen: list[SelectedHandshake]) -> Iterator[str]:
+def _render_notices(analysis: Analysis, table: TableSection | None, chosen: list[SelectedHandshake]) -> Iterator[str]:
     """Warnings, and where to find what the page leaves out."""
     if analysis.selection is not None:
         yield f"Selection: {', '.join(f'{name} {value}' for name, value in describe_selection(analysis.selection))}."
@@ -160,7 +164,7 @@ def _notices(analysis: Analysis, table: TableSection | None, chosen: list[Select
         )
 
 
-def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
+def _render_handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
     single = selection.select_handshake(analysis, chosen.handshake)
     drawing = build_ladder(single)
     first, *sections = render_handshake(single, every=True)
@@ -223,7 +227,7 @@ def render_handshake_table(analysis: Analysis, overview: TableSection, limit: in
     frames = table["initiator_frames"] + table["responder_frames"]
     # new columns by the name of the column that they precede
     more: dict[str, list[tuple[str, Iterable[str]]]] = {
-        "set-up, ms": [("start, s", (_seconds(ns, first) for ns in starts.to_list()))],
+        "set-up, ms": [("start, s", (_format_seconds(ns, first) for ns in starts.to_list()))],
         "bytes": [("frames", map(format_integer, frames.to_list()))],
         "outcome": [("retransmissions", map(format_integer, table["retransmitted_messages"].to_list()))],
     }
@@ -242,7 +246,7 @@ def render_handshake_table(analysis: Analysis, overview: TableSection, limit: in
     return TableSection(overview.title, columns, rows, more=analysis.handshakes.height - table.height)
 
 
-def _seconds(ns: int | None, first: object) -> str:
+def _format_seconds(ns: int | None, first: object) -> str:
     return "-" if ns is None or not isinstance(first, int) else f"{(ns - first) / 1e9:,.3f}"
 
 

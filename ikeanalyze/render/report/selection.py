@@ -86,12 +86,12 @@ def select_noteworthy(handshakes: pl.DataFrame, limit: int = ALL) -> list[Select
     if handshakes.height <= limit:
         return [SelectedHandshake(handshake, "") for handshake in handshakes["handshake"].sort().to_list()]
     reasons: dict[int, list[str]] = {}
-    for handshake, why in _noteworthy(handshakes):
+    for handshake, why in _find_noteworthy(handshakes):
         reasons.setdefault(handshake, []).append(why)
     return [SelectedHandshake(handshake, ", ".join(reasons[handshake])) for handshake in sorted(reasons)]
 
 
-def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
+def _find_noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
     timed = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("setup_ns", "handshake")
     if timed.height:
         for name, rank in (("fastest", 0.0), ("median set-up time", 0.5), ("95 % are faster", 0.95), ("slowest", 1.0)):

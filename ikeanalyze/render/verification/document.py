@@ -20,7 +20,7 @@ def build_document(verification: Verification) -> dict[str, Any]:
         "handshakes": [
             {
                 **select_attributes(item, "id", "spi_i", "spi_r", "replaces"),
-                "checks": [_check(check) for check in item.checks],
+                "checks": [_build_check(check) for check in item.checks],
             }
             for item in verification.handshakes
         ],
@@ -31,7 +31,7 @@ def build_document(verification: Verification) -> dict[str, Any]:
     }
 
 
-def _check(check: VerificationCheck) -> dict[str, Any]:
+def _build_check(check: VerificationCheck) -> dict[str, Any]:
     return {
         **select_attributes(
             check, "what", "outcome", "why", "how", "expected", "found", "epoch", "side", "exchange", "frame"

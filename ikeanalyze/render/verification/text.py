@@ -57,9 +57,9 @@ def render_sections(verification: Verification, *, every: bool) -> Iterator[Sect
             facts.append(("replaces", f"handshake {checked[0].replaces}"))
     yield KeyValueSection(paths, facts, level=1)
     if len(checked) == 1:
-        yield _make_check_table(checked[0])
+        yield _render_check_table(checked[0])
     elif checked:
-        yield _make_sa_table(checked, every=every)
+        yield _render_sa_table(checked, every=every)
     for outcome in ("failed", "not made"):
         if rows := _make_reason_rows(verification.handshakes, outcome):
             shown = rows if every else rows[:FEW]
@@ -68,7 +68,7 @@ def render_sections(verification: Verification, *, every: bool) -> Iterator[Sect
             yield KeyValueSection(outcome.capitalize(), shown)
 
 
-def _make_check_table(handshake: VerifiedHandshake) -> TableSection:
+def _render_check_table(handshake: VerifiedHandshake) -> TableSection:
     columns: Columns[VerificationCheck] = [
         (TableColumn("check"), lambda check: check.what),
         (TableColumn("epoch", right=True), lambda check: check.epoch),
@@ -88,7 +88,7 @@ def _format_subject(check: VerificationCheck) -> str:
     return check.side or UNKNOWN
 
 
-def _make_sa_table(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
+def _render_sa_table(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
     groups = ["ICV", _KEYS, "IntAuth", "AUTH"]
     if any(check.what == "agreement" for handshake in handshakes for check in handshake.checks):
         groups.append("logs")

@@ -61,7 +61,10 @@ def encode_message(
     from_initiator: bool = True,
     response: bool = False,
 ) -> bytes:
-    """A clear message (RFC 7296, section 3.1)."""
+    """A clear message (RFC 7296, section 3.1).
+
+    The SPIs have 8 bytes each; that of the responder is zeros in the first request. `from_initiator`: of the IKE SA.
+    """
     first, body = encode_chain(payloads)
     flags = FLAG_INITIATOR * from_initiator | FLAG_RESPONSE * response
     size = HEADER.size + len(body)

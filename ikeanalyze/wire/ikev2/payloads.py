@@ -122,7 +122,11 @@ def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
 
 
 def parse_delete(body: bytes) -> Delete:
-    """Parse a delete payload (RFC 7296, section 3.11); the number of SPIs follows from the lengths."""
+    """Parse a delete payload (RFC 7296, section 3.11); the number of SPIs follows from the lengths.
+
+    Raises:
+        WireError: bytes are missing, or the SPIs do not fill the payload.
+    """
     cursor = Cursor(body)
     protocol, size, announced = cursor.unpack(_PROTOCOL_AND_SPI)
     count = cursor.remaining() // size if size else 0

@@ -4,8 +4,8 @@ import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
 from tests.analysis.decrypt_captures import look
-from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.encrypted_handshakes import Sa, table
+from tests.analysis.handshakes.contents.test_authenticated_outcome import content
 from tests.craft import Trace, ike
 
 

@@ -7,8 +7,8 @@ import polars as pl
 
 from ikeanalyze.analysis.decryption.export import build_cleartext_message
 from tests.analysis.decrypt_captures import look
-from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.handshakes.contents.test_authenticated_outcome import content
 from tests.analysis.ikev1_phase1 import NAME, Phase
 from tests.craft import MS, Trace, ike
 from tests.craft.ike import ike_header

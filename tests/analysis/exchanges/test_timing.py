@@ -87,7 +87,7 @@ def test_from_the_responders_side():
     assert row["path_rtt_ns"] == 25 * MS
 
 
-def test_from_anywhere():
+def test_at_an_unknown_capture_point_initiator_and_network_are_one_part():
     row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30))))
     assert parts(row) == [None, None, 50, None, 0]
     assert row["initiator_and_network_ns"] == 3 * MS

@@ -27,7 +27,7 @@ def test_an_empty_filter_selects_all():
 
 
 @pytest.mark.parametrize("outcome", ["established", "failed", "unanswered", "cut", "completed"])
-def test_a_column(outcome):
+def test_a_value_of_a_column_is_found_in_any_case(outcome):
     assert ids(f"outcome:{outcome}") == ids(f"OUTCOME:{outcome.upper()}") == where(outcome=outcome)
     rest = [number for number in range(1, 9) if number not in where(outcome=outcome)]
     assert ids(f"!outcome:{outcome}") == rest
@@ -43,7 +43,7 @@ def test_plain_text_matches_any_column():
     assert ids("aaa:198.51.100.9") == ids("address:198.51.100.9") == with_aaa
 
 
-def test_numbers():
+def test_numbers_are_compared_by_size():
     rows = analysis(range(1, 9)).handshakes.to_dicts()
     sent = {row["handshake"]: row["initiator_bytes"] + row["responder_bytes"] for row in rows}
     middle = sorted(sent.values())[4]

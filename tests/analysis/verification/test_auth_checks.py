@@ -68,7 +68,7 @@ def test_a_refused_psk_fails_auth():
     assert second.why == "the decrypted messages have no AUTH payload of this side"
 
 
-def test_another_implementation():
+def test_auth_of_libreswan_is_verified():
     assert (
         hows("libreswan")
         == [

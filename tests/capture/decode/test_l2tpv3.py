@@ -70,5 +70,5 @@ def test_any_cookie_and_addresses(packet, between, macs):
 
 @PACKETS
 @pytest.mark.parametrize("size", [0, 4, 8, 12])
-def test_ppp(packet, size):
+def test_sessions_of_ppp_are_found_at_each_cookie_size(packet, size):
     assert is_read(data_message(bytes(size), link.ppp(packet)))

@@ -32,5 +32,5 @@ def test_numbers_of_another_book() -> None:
     assert book.translation(["gre:4", "vxlan:1"]).tolist() == [0, 2, 1]
 
 
-def test_no_rows() -> None:
+def test_entering_a_tunnel_without_rows_gives_no_numbers() -> None:
     assert TunnelBook().enter("vxlan", OUTSIDE[:0], np.zeros(0, np.int64)).tolist() == []

@@ -462,7 +462,7 @@ def test_compressed_standard_input_to_standard_output() -> None:
     assert (done.stdout, done.stderr) == (pcapng(packets[1:]), b"")
 
 
-def test_progress(tmp_path: Path) -> None:
+def test_progress_ends_with_the_size_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(pcap([Packet(TIME, FRAME)] * 99))
     seen: list[tuple[int, int | None]] = []

@@ -254,7 +254,7 @@ def run_command(out, *options):
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-def test_by_tls(tls_cluster, captures):
+def test_a_cluster_with_tls_gives_the_same_files_as_processes(tls_cluster, captures):
     address, ca, (cert, key), _, _ = tls_cluster
     assert address.startswith("tls://127.0.0.1:")
     done = run_batch(address, "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)

@@ -166,7 +166,7 @@ def test_a_link_to_what_is_not_there(here):
     assert names("runs") == (ALL, ["runs/x.pcap: broken symbolic link"])
 
 
-def test_the_folders(here):
+def test_folders_that_are_given_are_kept_for_the_manifest(here):
     assert find_captures(["runs", "other.bin", "run*"], Path("out")).folders == [str(here / "runs")] * 2
 
 
@@ -186,5 +186,5 @@ def test_size_and_path(here):
     ("name", "stem"),
     [("a.pcap", "a"), ("a.b.pcapng.gz", "a.b"), ("x.pcap3", "x"), ("dump.bin", "dump"), ("plain", "plain")],
 )
-def test_stems(name, stem):
+def test_the_stem_of_a_capture_has_no_ending_of_captures(name, stem):
     assert get_capture_stem(name) == stem

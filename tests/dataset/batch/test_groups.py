@@ -20,7 +20,7 @@ def test_small_captures_by_number():
     assert [len(captures) for captures, _ in grouped([10] * 600)] == [256, 256, 88]
 
 
-def test_by_bytes():
+def test_a_group_has_a_limit_of_bytes():
     assert grouped([6 * MIB] * 4) == [([0, 1, 2], 18 * MIB), ([3], 6 * MIB)]
 
 

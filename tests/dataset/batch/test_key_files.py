@@ -140,7 +140,7 @@ def test_a_folder_with_keys_that_cannot_be_read(made):
     assert keys.problems == ["k/x: cannot be read (Permission denied)"]
 
 
-def test_state(made):
+def test_the_state_of_a_file_is_its_size_and_time(made):
     path = made("a") / "a"
     os.utime(path, ns=(5, 7_000_000_001))
     state = get_file_state(str(path))

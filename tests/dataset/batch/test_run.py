@@ -273,7 +273,7 @@ def test_another_version_tries_failures_again(out, monkeypatch):
     assert again(out, "runs") == ["empty.pcap"]
 
 
-def test_labels(out):
+def test_labels_of_paths_become_columns(out):
     runs(Path("runs"), 6)
     said = Told()
     batch(out, "runs", label=[PATTERN], say=said)

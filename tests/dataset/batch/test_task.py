@@ -40,7 +40,7 @@ def hidden(task, written):
     }
 
 
-def test_the_rows(task):
+def test_a_task_counts_the_rows_that_it_writes(task):
     written = run_task(task)
     result = hidden(task, written)
     assert {name: table.height for name, table in result.items()} == written.shard.rows
@@ -63,7 +63,7 @@ def test_the_rows(task):
     ]
 
 
-def test_the_entries(task):
+def test_a_task_describes_each_capture_of_its_shard(task):
     entries = run_task(task).shard.captures
     data = Path(task.captures[0].path).read_bytes()
     assert entries[0].sha256 == hashlib.sha256(data).hexdigest()

@@ -67,7 +67,7 @@ def test_columns_that_are_not_plain():
     assert values("outcome", "failed", "cut") == ["failed", "cut"]
 
 
-def test_conditions():
+def test_conditions_of_one_column_are_ored_and_columns_anded():
     table = pl.DataFrame({"a": ["x", "y", None], "n": [1.0, 2.0, None], "b": [True, False, None]})
 
     def which(*conditions):

@@ -86,7 +86,7 @@ def test_a_difference_that_is_more_than_noise():
     assert list(pq.sample) == list(range(140, 170))
 
 
-def test_baseline():
+def test_each_group_is_divided_by_the_baseline():
     rows = times("a", 1, 2) + times("b", 2, 4) + times("c", 3, 6)
     result = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"], baseline="b"))
     assert [group.baseline for group in result.groups] == [1, None, 1]
@@ -162,7 +162,7 @@ def test_several_comparisons_are_corrected():
     assert b.against.p_corrected == pytest.approx(1.5 * b.against.test.p)
 
 
-def test_where():
+def test_where_selects_handshakes_by_column():
     rows = [{"config": c, "loss": loss, "setup_ns": 1} for c in "abc" for loss in (0.0, 5.0, 20.0, None)]
     data = tables(rows, ("config", "loss"))
     result = compare_groups(

@@ -22,7 +22,7 @@ def dataset(monkeypatch):
     monkeypatch.setattr(compare, "open_tables", lambda path: tables(rows))
 
 
-def test_statistics():
+def test_a_statistic_of_each_group_is_computed():
     assert compute_group_values("ds", "config", "setup_ms", "mean") == pytest.approx(
         {"psk": mean(PSK), "rsa": mean(RSA)}
     )
@@ -30,7 +30,7 @@ def test_statistics():
     assert group_values == pytest.approx({"psk": median(PSK), "rsa": median(RSA)})
 
 
-def test_where():
+def test_conditions_select_the_groups_that_are_computed():
     assert list(compute_group_values("ds", "config", "setup_ms", "mean", [RowCondition("config", "rsa")])) == ["rsa"]
 
 

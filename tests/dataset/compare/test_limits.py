@@ -12,7 +12,7 @@ def difference(ratio, differs):
     return GroupDifference(ratio, TEST, 0.001, differs)
 
 
-def test_limits():
+def test_a_limit_has_a_metric_direction_and_percentage():
     assert parse_limits("setup_ms>10%, a+b<2.5 %") == (
         MetricLimit("setup_ms>10%", "setup_ms", larger=True, percent=10),
         MetricLimit("a+b<2.5 %", "a+b", larger=False, percent=2.5),

@@ -126,7 +126,7 @@ def test_what_does_not_vary_has_no_interval(values):
         assert (result.value, result.low, result.high, result.method) == (3, None, None, None)
 
 
-def test_ratio():
+def test_a_ratio_of_one_run_each_has_no_interval():
     # what the RSA and the ECDSA handshake take of De Zuane and El Mechri, in ms: one run each
     result = estimate_ratio(sample(83.9), sample(58.7), 0.95)
     assert (result.value, result.low, result.high) == (pytest.approx(1.4293, abs=1e-4), None, None)

@@ -29,7 +29,7 @@ def test_it_listens_and_says_no_secret(lab):
         assert all(path.stat().st_mode & 0o077 == 0 for path in (daemon.folder / "users",))
 
 
-def test_with_certificates(lab):
+def test_freeradius_starts_with_a_certificate_chain(lab):
     chain = daemons_certificates.make_certificate_chain("rsa", 2048, 3, "aaa.lab")
     with NetnsSandbox() as sandbox:
         _, daemon = launch(sandbox, certificates=(chain, chain.root))

@@ -86,7 +86,7 @@ def test_eap_needs_an_account_that_the_responder_asks_the_aaa_server_about():
     assert set(credentials.chains) == {"initiator", "aaa"}
 
 
-def test_ikev1():
+def test_both_sides_of_ikev1_load_the_psk_and_xauth_secret():
     credentials, reported = both(ike={"version": 1, "mode": "aggressive"}, initiator={"xauth": True})
     for role, section in (("initiator", "local-xauth"), ("responder", "remote-xauth")):
         side, loads = reported[role]

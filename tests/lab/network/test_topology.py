@@ -59,7 +59,7 @@ def test_initiator_and_responder_reach_each_other(built):
     }
 
 
-def test_over_ipv6(built):
+def test_the_initiator_has_an_ipv6_address_and_port_500(built):
     network = built(ip_version=6)
     assert seen_from(network, socket.AF_INET6) == ("2001:db8::1", 500)
 

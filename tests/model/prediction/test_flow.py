@@ -21,7 +21,7 @@ from tests.model.flows import exchange, made, message
         ("NULL", "HMAC-SHA2-256-128", (0, 1, 16)),  # RFC 2410
     ],
 )
-def test_protection(encryption, integrity, expected):
+def test_algorithms_determine_iv_block_and_icv_sizes(encryption, integrity, expected):
     assert get_encryption_overhead(encryption, integrity) == EncryptionOverhead(*expected)
 
 
@@ -32,7 +32,7 @@ def test_what_is_not_known(encryption, integrity):
     assert get_encryption_overhead(encryption, integrity) is None
 
 
-def test_sums():
+def test_a_flow_adds_up_bytes_messages_and_computation():
     one = made(
         exchange(message(100, marker=0), message(200, marker=0), answer_ms=2, type_="IKE_SA_INIT"),
         exchange(message(300, 50), message(400), before_ms=5, answer_ms=3),

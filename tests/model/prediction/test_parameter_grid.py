@@ -19,7 +19,7 @@ def test_ranges_and_lists_of_numbers_are_parsed(text, values):
     assert parse_value_list(text) == values
 
 
-def test_many_values():
+def test_a_range_includes_its_end_despite_rounding():
     assert len(parse_value_list("0:0.3:0.02")) == 16
     assert len(parse_value_list("0:0.999:0.001")) == 1000
 
@@ -46,7 +46,7 @@ def test_malformed_numbers_are_rejected(text, what):
     assert what in str(error.value)
 
 
-def test_links():
+def test_a_grid_of_links_has_each_combination_and_a_limit():
     result = expand_links(LinkModel(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
     assert result == [LinkModel(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
     assert expand_links(LinkModel(1), {}) == [LinkModel(1)]

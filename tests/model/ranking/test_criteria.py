@@ -47,7 +47,7 @@ def test_what_is_read(tmp_path):
     assert (delay.progression, memory.progression, two.weights) == (1, 2, None)
 
 
-def test_differences(tmp_path):
+def test_a_difference_is_the_steps_of_each_expert_between_two_criteria(tmp_path):
     text = GOOD.replace("weight = 0.25\n", "").replace("weight = 0.75\n", "")
     text = text.replace("[[criterion]]", "[experts]\nimportance = [1, 2]\n\n[[criterion]]", 1)
     result = read(tmp_path, text + '[[difference]]\nof = "two"\nto = "one"\nsteps = [1, -1]\n')
@@ -143,7 +143,7 @@ def test_invalid_differences_are_rejected(tmp_path, difference, what):
         read(tmp_path, f"{text}\n[[difference]]\n{difference}\n")
 
 
-def test_measured(tmp_path):
+def test_values_can_come_from_a_dataset(tmp_path):
     spec = 'measured = { dataset = "d", metric = "setup_ms", by = "config", groups = { a = "x", b = "y" } }'
     text = GOOD.replace("values = { a = 60, b = 400 }", spec)
     measured = read(tmp_path, text).criteria[1].parts[0].measured

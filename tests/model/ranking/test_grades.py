@@ -20,7 +20,7 @@ def test_the_papers_deployment_cost(cost, grade):
 @pytest.mark.parametrize(
     ("value", "grade"), [(11, 0), (5.5, 1), (22, -1), (11 / 8, 3), (1, 3), (0, 3), (44, -2), (1000, -2)]
 )
-def test_reference(value, grade):
+def test_a_grade_is_relative_to_the_reference(value, grade):
     """Half is one grade better, twice is one worse; L_l and L_r of the paper are the limits."""
     assert ReferenceGrade(11, better=3, worse=2).grade(value) == pytest.approx(grade)
 

@@ -43,7 +43,7 @@ def test_numbers_are_those_of_the_document(comparison):
     assert float(ratio) == pytest.approx((75.5 / 6) / 5.1, rel=1e-3)
 
 
-def test_figures(comparison):
+def test_the_page_has_the_figures_of_the_comparison(comparison):
     names = [figure.name for figure in make_figures(comparison)]
     assert names == ["setup_ms-means", "setup_ms-density", "setup_ms-cumulative"]
     page = Page(render_page(comparison))

@@ -34,7 +34,7 @@ def test_the_text_equals_the_golden_file(name, form, width, tmp_path):
         assert max(map(len, text.splitlines())) <= width
 
 
-def test_many_groups():
+def test_many_groups_are_cut_unless_all_are_wanted():
     several = [group((f"c{i}", 1.0), None, 10, completed=10) for i in range(40)]
     metric = comparison().metrics[0]
     many = comparison(
@@ -97,16 +97,16 @@ def test_rows_can_be_told_apart(width, tmp_path):
         (-6.12345, "-6.123"),
     ],
 )
-def test_digits(value, shown):
+def test_values_have_four_digits_and_integers_all(value, shown):
     assert format_significant(value) == shown
 
 
-def test_interval():
+def test_an_unknown_bound_of_an_interval_is_a_question_mark():
     assert format_interval(Estimate(5.0, 4.5, None, "order statistics")) == "4.500 to ?"
     assert format_interval(Estimate(5.0)) == format_interval(None) == "-"
 
 
-def test_probability():
+def test_p_values_have_two_digits_and_a_least_value():
     assert [format_p_value(p) for p in (1.0, 0.05, 0.0312, 0.00012, 0.00009)] == [
         "1",
         "0.05",

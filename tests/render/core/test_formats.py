@@ -56,7 +56,7 @@ def test_formats_are_in_one_order_whatever_the_table_has():
     assert [*NUMBERS] == ["terminal", "json", "csv", "parquet", "markdown", "html"]
 
 
-def test_for_people(tmp_path):
+def test_terminal_and_markdown_have_the_sections(tmp_path):
     assert written([1, 2], Format.TERMINAL, tmp_path) == "Numbers\n  sum  3\n\nAll\n  n\n  1\n  2\n"
     assert written([1, 2], Format.MARKDOWN, tmp_path) == (
         "# Numbers\n\n| | |\n|---|---|\n| sum | 3 |\n\n## All\n\n| n |\n|---:|\n| 1 |\n| 2 |\n"
@@ -71,7 +71,7 @@ def test_all_rows_if_that_is_asked_for(form, tmp_path):
     assert "39" in every.split()
 
 
-def test_for_programs(tmp_path):
+def test_json_csv_and_html_are_made_by_their_own_functions(tmp_path):
     assert json.loads(written([1, 2], Format.JSON, tmp_path)) == {"numbers": [1, 2]}
     rows = csv.DictReader(io.StringIO(written([2, 3], Format.CSV, tmp_path)))
     assert [*rows] == [{"n": "2", "square": "4"}, {"n": "3", "square": "9"}]

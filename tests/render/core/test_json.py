@@ -30,7 +30,7 @@ def test_many_handshakes_are_a_line_each(rendered):
     assert list(map(json.loads, (line.rstrip(",") for line in lines))) == list(document.build_handshakes(a))
 
 
-def test_indentation(rendered):
+def test_json_is_indented_by_two_and_small_objects_stay_on_a_line(rendered):
     lines = rendered(analysis([1]), Format.JSON).splitlines()
     assert lines[1] == '  "schema": "ikeanalyze.report/1",'
     assert '      "id": 1,' in lines
@@ -39,7 +39,7 @@ def test_indentation(rendered):
     assert all((len(line) - len(line.lstrip())) % 2 == 0 for line in lines)
 
 
-def test_no_handshake(rendered):
+def test_without_handshakes_json_has_an_empty_list(rendered):
     assert json.loads(rendered(analysis([]), Format.JSON))["handshakes"] == []
 
 

@@ -30,6 +30,6 @@ def test_few_or_all(rendered):
     assert "more (" not in rendered(a, Format.MARKDOWN, every=True)
 
 
-def test_skipped(rendered):
+def test_skipped_files_are_listed_with_their_reason(rendered):
     a = analysis([1], skipped=[SkippedFile("bad.pcap", "not a capture")])
     assert "## Skipped\n\n- bad.pcap: not a capture\n" in rendered(a, Format.MARKDOWN)

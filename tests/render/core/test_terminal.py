@@ -39,7 +39,7 @@ def test_colour_adds_nothing_but_colour():
 
 
 @pytest.mark.usefixtures("_colours")
-def test_no_color(monkeypatch):
+def test_no_color_switches_colours_off(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in text_of(analysis(), Terminal())
 

@@ -8,7 +8,7 @@ from ikeanalyze.analysis.result import format_path
 from ikeanalyze.render.core import values
 
 
-def test_times():
+def test_points_in_time_are_formatted_in_utc():
     assert values.format_iso_time(1_764_000_000_000_000_001) == "2025-11-24T16:00:00.000000001Z"
     assert values.format_iso_time(-1) == "1969-12-31T23:59:59.999999999Z"
     assert values.format_iso_time(None) is None
@@ -27,11 +27,11 @@ def test_times():
         (7200 * 10**9, "2 h 0 min"),
     ],
 )
-def test_span(ns, text):
+def test_durations_have_a_fitting_unit(ns, text):
     assert values.format_duration(ns) == text
 
 
-def test_numbers():
+def test_numbers_have_separators_and_unknown_ones_are_a_dash():
     assert values.format_ms(12_345_678_901) == "12,345.679"
     assert values.format_ms(None) == values.format_integer(None) == values.format_ratio(None) == "-"
     assert values.format_count(1, "frame") == "1 frame"
@@ -40,7 +40,7 @@ def test_numbers():
     assert values.format_endpoint(None, 500) == "-"
 
 
-def test_key_exchanges():
+def test_key_exchanges_are_named_in_order_of_slots():
     slots = [{"slot": 1, "method": "ML-KEM-768", "id": 36}, {"slot": 2, "method": None, "id": 99}]
     assert values.format_key_exchanges("ECP-384", slots) == "ECP-384 + ML-KEM-768 + method 99"
     assert values.format_key_exchanges(None, None) is None
@@ -59,13 +59,13 @@ def test_bytes_of_a_path_that_is_not_utf_8_are_written_as_in_tables():
     assert values.escape_text("\ud800\n") == r"\ud800\n"
 
 
-def test_shares():
+def test_a_share_of_nothing_is_unknown():
     assert values.format_percentage(1, 3) == "33.3 %"
     assert values.format_percentage(3, 3) == "100.0 %"
     assert values.format_percentage(0, 0) == "-"
 
 
-def test_outcomes():
+def test_an_outcome_is_followed_by_its_reason():
     assert values.format_outcome("completed", None) == "completed"
     assert values.format_outcome("failed", "NO_PROPOSAL_CHOSEN") == "failed: NO_PROPOSAL_CHOSEN"
     assert values.format_outcome("established", None, "TS_UNACCEPTABLE") == (
@@ -79,7 +79,7 @@ def test_counted_and_named():
     assert values.format_input_name("a\x1b.pcap") == "a\\x1b.pcap"
 
 
-def test_short_names():
+def test_paths_are_shown_without_their_common_folder():
     assert values.strip_common_folder(["a/b/x.pcap", "a/c/y.pcap"]) == {
         "a/b/x.pcap": "b/x.pcap",
         "a/c/y.pcap": "c/y.pcap",

@@ -66,7 +66,7 @@ def test_an_icv_that_is_not_checked():
     assert "AES-CBC-256, 32 bytes of ICV not checked" in shown(ALL[4])
 
 
-def test_ikev1():
+def test_keys_of_ikev1_are_listed_with_their_lengths():
     assert "16 bytes" in shown(ALL[3])
 
 
@@ -77,7 +77,7 @@ def test_lines_fit_the_width(path, width):
     assert max(map(len, lines)) <= width
 
 
-def test_esp(tmp_path):
+def test_keys_of_esp_are_listed_and_shown_only_if_revealed(tmp_path):
     path = tmp_path / "esp_sa"
     path.write_text('"IPv4","192.0.2.1","*","*","NULL","","HMAC-MD5-96 [RFC2403]","0x' + "ab" * 16 + '"\n')
     line = shown(str(path), width=100).splitlines()[-1].split()
@@ -94,7 +94,7 @@ def test_secrets_only_when_asked_for():
     assert listed(PQ, reveal=True)["files"][0]["key_sets"][0]["sk_ei"] == SECRET
 
 
-def test_json():
+def test_json_lists_key_sets_and_files_that_were_skipped():
     document = listed(PQ, ALL[2])
     assert document["schema"] == "ikeanalyze.keylist/1"
     assert document["skipped"] == [{"path": "x", "reason": "no such file"}]

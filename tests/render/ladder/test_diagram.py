@@ -157,7 +157,7 @@ def test_a_handshake_without_messages_has_a_diagram():
     assert rungs(root) == []
 
 
-def test_places_apart():
+def test_labels_are_spread_until_they_do_not_overlap():
     assert _spread_out([0, 100, 200], [20, 20, 20], 0) == [0, 100, 200]
     assert _spread_out([100, 100, 100], [20, 20, 20], 0) == [80, 100, 120]  # around where they want to be
     assert _spread_out([0, 0], [20, 20], 0) == [0, 20]  # none above the top

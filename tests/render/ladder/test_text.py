@@ -122,7 +122,7 @@ def test_a_long_list_of_payloads_stays_in_its_place(width):
     assert "\x1b" not in out.getvalue()
 
 
-def test_hip(tmp_path):
+def test_a_ladder_of_hip_names_the_host_identity_tags(tmp_path):
     association = hip.Association(1, "DEX")
     trace = Trace()
     for place, one in enumerate([*association.setup(), *association.acknowledged()]):

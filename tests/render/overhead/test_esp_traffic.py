@@ -16,7 +16,7 @@ def ping():
     return read_esp_traffic(str(NAT))
 
 
-def test_sections(ping):
+def test_the_text_has_esp_sas_sequence_numbers_and_sizes(ping):
     facts, sas, numbers, sizes = render_sections(ping, parse_suite("aes256-sha256"), every=False)
     assert ("packets", "8 packets, 2 of ESP") in facts.rows
     # 44 bytes of ICMP are between 31 and 46
@@ -38,7 +38,7 @@ def test_equal_spis_of_two_receivers_are_two_sas(tmp_path):
     assert names == ["00000007, 192.0.2.1 to 192.0.2.2", "00000007, 192.0.2.1 to 192.0.2.9", "00000008"]
 
 
-def test_document(ping):
+def test_json_has_each_esp_sa_with_its_sizes_and_rate(ping):
     document = build_document(ping, None)
     assert (document["packets"], document["esp_packets"], document["suite"]) == (8, 2, None)
     (first, second) = document["sas"]
@@ -49,7 +49,7 @@ def test_document(ping):
     assert document["not_counted"] == {"cut": 0, "lost_fragments": 0, "in_tcp": 0, "beyond": 0}
 
 
-def test_flat(ping):
+def test_csv_has_a_row_for_each_esp_sa(ping):
     rows = list(build_rows(ping, parse_suite("aes256-sha256")))
     assert [row["spi"] for row in rows] == ["839f52f1", "5f839714"]
     assert (rows[0]["payload_least_bytes"], rows[0]["payload_most_bytes"]) == (31, 46)

@@ -62,7 +62,7 @@ def test_the_same_spi_of_two_receivers_makes_two_lines(tmp_path):
     assert all(name in svg for name in ("192.0.2.1 to 192.0.2.2", "00000007, 192.0.2.1 to 192.0.2.9", "00000008"))
 
 
-def test_measured():
+def test_measured_esp_traffic_has_figures_of_sizes_and_rate():
     figures = list(make_measured_figures(read_esp_traffic(str(LAB / "nat.pcapng"))))
     assert [figure.name for figure in figures] == ["esp-sizes", "esp-rate"]
     assert "to 128" in figures[0].draw(SINGLE)

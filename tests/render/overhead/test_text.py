@@ -29,7 +29,7 @@ def written(computed, form, tmp_path):
     return path.read_text()
 
 
-def test_terminal(computed, tmp_path):
+def test_text_has_computed_sizes_operations_and_delays(computed, tmp_path):
     lines = [line.split() for line in written(computed, Format.TERMINAL, tmp_path).splitlines()]
     assert ["3des-md5", "480", "512", "32", "0.859", "493,676", "4,936.8", "1,645.6"] in lines
     assert ["3des", "100", "485,460", "4,854.6", "791", "791"] in lines
@@ -48,7 +48,7 @@ def test_parts_and_mtu(tmp_path):
     ]
 
 
-def test_json(computed, tmp_path):
+def test_json_has_the_computed_packets_and_their_settings(computed, tmp_path):
     document = json.loads(written(computed, Format.JSON, tmp_path))
     assert (document["schema"], document["measured"]) == ("ikeanalyze.overhead/1", None)
     result = document["computed"]

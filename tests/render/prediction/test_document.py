@@ -9,7 +9,7 @@ from tests.render.prediction_examples import bursts, failed, prediction, repeate
 from tests.render.render_text import written
 
 
-def test_json():
+def test_json_has_each_handshake_and_prediction():
     result = json.loads(written(FORMATS, [prediction(), bursts()], Format.JSON))
     assert result["schema"] == "ikeanalyze.prediction/1"
     assert [handshake["capture"] for handshake in result["handshakes"]] == ["made.pcap", "b.pcap"]
@@ -42,7 +42,7 @@ def test_predictions_that_never_succeed_have_no_times():
     assert result["all_bytes_mean"] == 5802.2
 
 
-def test_csv():
+def test_csv_has_a_row_for_each_prediction():
     text = written(FORMATS, [*sweep(), bursts(), failed()], Format.CSV)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 8

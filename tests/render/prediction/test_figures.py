@@ -13,7 +13,7 @@ def figures(predictions):
     return {figure.name: figure for figure in make_figures(predictions)}
 
 
-def test_a_sweep():
+def test_a_sweep_of_loss_has_curves_against_it():
     result = figures(sweep())
     assert [name for name in result if "against" in name] == [
         "setup_ms-against-loss",
@@ -71,7 +71,7 @@ def test_unsuitable_predictions_have_no_figure():
     assert list(figures([failed(link={"loss": loss}) for loss in (0.5, 0.6)])) == ["failures-against-loss"]
 
 
-def test_files(tmp_path):
+def test_each_figure_is_written_as_pdf_png_and_svg(tmp_path):
     written = write_prediction_figures(
         [prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f")
     )

@@ -66,7 +66,7 @@ def test_attempts_and_budgets():
         assert (cells["attempts"], cells["% in 50 ms"], cells["% in 300 ms"]) == ("1.25", "25", "90")
 
 
-def test_many():
+def test_many_predictions_are_cut_unless_all_are_wanted():
     several = [prediction(link={"rtt_ms": rtt}) for rtt in range(40)]
     *_, table = render_sections(several, every=False)
     assert (len(table.rows), table.more) == (30, 10)
@@ -74,7 +74,7 @@ def test_many():
     assert (len(table.rows), table.more) == (40, 0)
 
 
-def test_settings():
+def test_only_settings_that_vary_are_columns():
     first, second = describe_settings([prediction(), bursts()])
     assert find_varied_settings([first, second]) == [
         "capture",
@@ -118,5 +118,5 @@ def test_how_they_are_said(changes, name, text):
     ("value", "text"),
     [(None, "-"), (0.0, "0"), (5785.4, "5,785"), (8.5863, "8.586"), (999.96, "1,000"), (0.01234, "0.01234")],
 )
-def test_numbers(value, text):
+def test_values_are_rounded_to_four_digits(value, text):
     assert format_value(value) == text

@@ -23,7 +23,7 @@ def written(ranking, form, tmp_path, every=False):
     return path.read_text()
 
 
-def test_terminal(ranking, tmp_path):
+def test_text_has_scores_weights_and_turning_points(ranking, tmp_path):
     text = written(ranking, Format.TERMINAL, tmp_path)
     lines = [line.split() for line in text.splitlines()]
     # by hand: 0.3075 * 11 / 7, 0.2785 * 6 / 6, 0.207 * 2 / 3
@@ -33,7 +33,7 @@ def test_terminal(ranking, tmp_path):
     assert ["security", "0.3075", "0.3194", "BEX", "DEX-AKA"] in lines
 
 
-def test_json(ranking, tmp_path):
+def test_json_has_the_ranking_and_each_criterion(ranking, tmp_path):
     document = json.loads(written(ranking, Format.JSON, tmp_path))
     assert document["schema"] == "ikeanalyze.ranking/1"
     assert [item["alternative"] for item in document["ranking"]][0::5] == ["EAP-AKA", "DEX"]

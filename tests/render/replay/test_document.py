@@ -26,7 +26,7 @@ def test_what_it_is_about():
     assert result["end_time"] == "2023-11-14T22:13:22.000000000Z"
 
 
-def test_verbatim():
+def test_a_verbatim_run_lists_its_messages_and_their_answers():
     (run,) = document(replay_examples.verbatim())["runs"]
     assert (run["unasked"], run["garbage"], run["left_out"], run["handshake"]) == (2, 1, 0, None)
     first, second = run["messages"]
@@ -73,7 +73,7 @@ def test_a_live_one():
     assert compared["outcome"] == {"recorded": "completed", "live": "established"}
 
 
-def test_many():
+def test_each_run_has_its_seed_faults_and_handshake():
     runs = document(replay_examples.many())["runs"]
     assert [run["seed"] for run in runs] == [5, 6, 7]
     assert [run["faults_met"] for run in runs] == [{"delay": 2, "drop": 2}, {"drop": 1}, {}]
@@ -81,7 +81,7 @@ def test_many():
     assert [run["handshake"]["setup_ms"] for run in runs] == [12.0, None, None]
 
 
-def test_mutated():
+def test_a_fuzzed_responder_is_described_before_during_and_after():
     result = document(replay_examples.mutated())
     assert result["runs"] == []
     mutated = result["mutated"]

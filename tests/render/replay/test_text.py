@@ -12,7 +12,7 @@ def text(replayed, *, width=100, every=False):
     return written(FORMATS, replayed, Format.TERMINAL, width=width, every=every)
 
 
-def test_verbatim():
+def test_a_verbatim_run_is_shown_message_by_message():
     assert text(replay_examples.verbatim()) == (
         """\
 a.pcap
@@ -142,7 +142,7 @@ def test_many_verbatim_ones_by_answer():
     assert "  IKE_AUTH      1  none    encrypted     3\n" in shown
 
 
-def test_mutated():
+def test_the_answers_to_mutated_messages_are_counted_by_kind():
     shown = text(replay_examples.mutated())
     assert "  seed    7\n" in shown
     assert (
@@ -192,7 +192,7 @@ def test_a_handshake_that_failed_has_no_set_up_time():
     assert "  set-up          -\n" in text(only)
 
 
-def test_outcomes():
+def test_an_outcome_says_what_was_answered_or_why_the_run_ended():
     run = replay_examples.reenact().runs[0]
     assert describe_outcome(replace(run, broken_off="x")) == "broken off: x"
     assert describe_outcome(replay_examples.verbatim().runs[0]) == "1 of 2 requests answered"

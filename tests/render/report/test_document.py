@@ -56,13 +56,13 @@ def report():
     return document.build_report(analysis())
 
 
-def test_report_keys(report):
+def test_the_report_has_its_keys_in_order(report):
     assert list(report) == [*("schema", "captures", "handshakes", "rekeyed_ike_sas", "totals", "warnings", "skipped")]
     assert report["schema"] == "ikeanalyze.report/1"
     json.dumps(report, allow_nan=False)
 
 
-def test_capture_keys(report):
+def test_a_capture_has_its_keys_in_order_and_adds_up(report):
     (capture,) = report["captures"]
     assert list(capture)[: len(CAPTURE)] == CAPTURE
     assert list(capture["accounting"]) == list(ACCOUNTING)
@@ -81,14 +81,14 @@ def test_capture_without_packets():
     assert capture["accounting"] == dict.fromkeys(ACCOUNTING, 0)
 
 
-def test_hits():
+def test_hip_handshakes_have_their_host_identity_tags():
     a = analysis([1])
     changed = a.handshakes.with_columns(pl.lit("2001:21::1").alias("initiator_hit"))
     (handshake,) = document.build_report(replace(a, handshakes=changed))["handshakes"]
     assert handshake["hits"] == {"initiator": "2001:21::1", "responder": None}
 
 
-def test_handshake_keys(report):
+def test_a_handshake_has_its_keys_in_order(report):
     assert [h["id"] for h in report["handshakes"]] == [1, 2, 3, 4, 5]
     for handshake in report["handshakes"]:
         assert list(handshake)[: len(HANDSHAKE)] == HANDSHAKE
@@ -138,7 +138,7 @@ def test_phases_add_up_to_the_first_link(report):
             assert sum(phase[what] for phase in handshake["phases"].values()) == both
 
 
-def test_values(report):
+def test_times_are_milliseconds_and_unknown_values_null(report):
     pq, eap, loss, silent, old = report["handshakes"]
     assert pq["start_time"] == document.format_iso_time(START + 10_000_000_000)
     assert pq["setup_ms"] == 12.75

@@ -10,5 +10,5 @@ def test_a_handshake_a_line(rendered):
     assert [json.loads(line) for line in lines] == document.build_report(analysis())["handshakes"]
 
 
-def test_no_handshake(rendered):
+def test_without_handshakes_json_lines_are_empty(rendered):
     assert rendered(analysis([]), Format.JSONL) == ""

@@ -30,7 +30,7 @@ def test_one_handshake_has_no_distribution(eap):
     assert set(figures(eap)) == {"setup-parts", "link-bytes", "payload-bytes", "round-trips"}
 
 
-def test_many_have(eap):
+def test_several_handshakes_have_figures_of_distributions(eap):
     assert set(figures(read_captures(CAPTURES / "loss20-classic.pcap"))) == {
         "setup-parts",
         "link-bytes",

@@ -9,7 +9,7 @@ from tests.render.report.parquet_schemas import FOLDER, LAYOUTS, make_empty_file
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_schema(name):
+def test_the_stored_schema_is_what_polars_writes(name):
     stored, written = pq.ParquetFile(FOLDER / f"{name}.parquet"), pq.ParquetFile(BytesIO(make_empty_file(name)))
     assert stored.schema.equals(written.schema)
     assert stored.schema_arrow.equals(written.schema_arrow, check_metadata=True)

@@ -13,7 +13,7 @@ def test_one_handshake_is_selected():
     assert handshake.captures == a.captures
 
 
-def test_ids():
+def test_the_range_of_ids_is_unknown_without_handshakes():
     assert selection.get_id_range(analysis()) == (1, 5)
     assert selection.get_id_range(analysis([])) is None
 

@@ -38,13 +38,13 @@ def made(*checks, count=1):
     return Verification([VerifiedHandshake(i + 1, "01" * 8, "02" * 8, None, checks) for i in range(count)], [])
 
 
-def test_labels():
+def test_a_check_is_labelled_with_its_message_epoch_or_side():
     assert format_check_label(PASSED) == "AUTH in IKE_AUTH 2 request"
     assert format_check_label(FAILED) == "SKEYSEED of epoch 1"
     assert format_check_label(ABSENT) == "AUTH of the responder"
 
 
-def test_summary():
+def test_a_summary_counts_checks_by_result():
     assert format_summary([PASSED, PASSED, FAILED]) == "2 passed, 1 failed"
     assert format_summary([ABSENT]) == "1 not made"
     assert format_summary([]) == "none"
@@ -61,7 +61,7 @@ def test_one_ike_sa():
     assert lines[-1] == "  AUTH of the responder  no PSK (handshake 1)"
 
 
-def test_several():
+def test_several_handshakes_have_a_row_each_and_share_reasons():
     lines = text(made(PASSED, FAILED, ABSENT, count=2)).splitlines()
     row = next(i for i, line in enumerate(lines) if line.startswith("  #"))
     assert lines[row].split() == ["#", "ICV", "keys", "IntAuth", "AUTH", "outcome"]
@@ -88,7 +88,7 @@ def test_without_keys_there_is_nothing_to_list():
     assert "Checks" not in lines
 
 
-def test_many():
+def test_many_handshakes_are_cut_unless_all_are_wanted():
     many = made(PASSED, count=40)
     assert "... and 10 more (--no-limit shows them)" in text(many)
     assert "more" not in text(many, every=True)
@@ -119,7 +119,7 @@ def test_text_out_of_files_is_harmless():
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 200])
-def test_lines_fit(width):
+def test_lines_fit_the_width_of_the_terminal(width):
     lines = text(recorded("pq-mlkem768-psk"), width=width).splitlines()
     assert max(map(len, lines)) <= max(width, 80)
 
@@ -130,7 +130,7 @@ def test_a_recorded_one():
     assert "its chain, dates and" in shown
 
 
-def test_json():
+def test_json_has_every_check_of_each_handshake():
     document = json.loads(written(FORMATS, recorded("pq-mlkem768-psk"), Format.JSON))
     assert document["schema"] == "ikeanalyze.verification/1"
     assert document["totals"] == {"passed": 24, "failed": 0, "not_made": 0}

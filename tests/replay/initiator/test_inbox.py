@@ -45,7 +45,7 @@ def test_other_datagrams_are_ignored(data, reason):
     assert exchanges[0].get_stats().datagrams_received == 0
 
 
-def test_a_response():
+def test_a_response_is_taken_once_and_from_its_endpoint():
     box, exchanges = inbox()
     arrived = box.add_datagram(answer(), 500, awaiting_response=True)
     assert (arrived.message, arrived.decrypted) == (answer(), None)
@@ -56,7 +56,7 @@ def test_a_response():
     assert exchanges[0].get_stats().datagrams_received == 3
 
 
-def test_the_bounds():
+def test_an_inbox_overflows_beyond_its_bounds():
     box, _ = inbox()
     for _ in range(MAX_DATAGRAMS):
         box.add_datagram(b"", 500, awaiting_response=True)

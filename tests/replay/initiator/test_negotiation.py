@@ -44,7 +44,7 @@ def refusal(*notifies):
     return read(ike.message(SPI_I, bytes(8), 34, ike.RESPONSE, 0, notifies))
 
 
-def test_accepted():
+def test_an_accepting_response_has_the_choices_of_the_responder():
     answer = read(message())
     assert isinstance(answer, InitAcceptance)
     assert (answer.spi_r, answer.nonce, answer.additional) == (SPI_R, b"n" * 32, (36,))
@@ -73,7 +73,7 @@ def test_a_cookie_or_another_group_needs_another_request():
 @pytest.mark.parametrize(
     ("notify", "name"), [(14, "NO_PROPOSAL_CHOSEN"), (9999, "error notify 9999"), (ike.REDIRECT, "REDIRECT")]
 )
-def test_errors(notify, name):
+def test_an_error_notify_is_a_refusal_with_its_name(notify, name):
     assert refusal(ike.notify(notify)) == InitRefusal(name)
 
 
@@ -98,7 +98,7 @@ def test_additional_exchanges_in_order_of_their_slots():
         (ike.message(SPI_I, SPI_R, 34, ike.RESPONSE, 0, [ike.sa([CHOSEN, CHOSEN])]), "lacks SA"),
     ],
 )
-def test_refused(data, said):
+def test_a_response_that_does_not_fit_the_request_is_refused(data, said):
     answer = read(data)
     assert isinstance(answer, InitRefusal)
     assert said in answer.reason

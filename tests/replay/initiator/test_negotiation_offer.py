@@ -71,7 +71,7 @@ def test_a_proposal_without_supported_algorithms_is_rejected(transform):
         select_proposals([made(*others, transform)], X25519)
 
 
-def test_no_proposals():
+def test_a_request_without_proposals_cannot_be_replayed():
     with pytest.raises(CannotReplayError, match="the request has none"):
         select_proposals([], X25519)
 

@@ -38,7 +38,7 @@ def test_ike_sa_init():
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_ike_auth(asked):
+def test_recorded_payloads_of_ike_auth_are_sent_but_initial_contact(asked):
     """All that was recorded, but INITIAL_CONTACT, which would end other IKE SAs of the target."""
     shape = recorded_shape()
     (sa,) = taken_apart(NAME)[0]

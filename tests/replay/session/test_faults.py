@@ -44,7 +44,7 @@ def through(faults, items, *, ours=True, until=10**12):
         ("any:x*", {"times": 1 << 30}),
     ],
 )
-def test_rules(text, expected):
+def test_a_rule_selects_messages_by_exchange_direction_and_chance(text, expected):
     assert parse_fault(FaultKind.DROP, text) == Fault(FaultKind.DROP, text, **expected)
 
 

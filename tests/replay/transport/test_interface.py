@@ -20,7 +20,7 @@ def sifted(payload, *, address="192.0.2.2", port=500, role=500, target=TARGET):
     return classify_datagram(target, counts, ReceivedPayload(7, payload, address, port), role, 35), counts
 
 
-def test_messages():
+def test_messages_of_the_target_are_received_without_the_marker():
     assert sifted(b"message") == (ReceivedDatagram(7, b"message", 500, 35), TransportCounts(received=1))
     result, _ = sifted(NON_ESP_MARKER + b"message", port=4500, role=4500)
     assert (result.data, result.role) == (b"message", 4500)
@@ -50,7 +50,7 @@ def test_what_is_not_ike(payload, role, port):
         ("2001:db8::2", 500, "[2001:db8::2]:500"),
     ],
 )
-def test_strangers(address, port, shown):
+def test_datagrams_of_other_endpoints_are_counted_as_stray(address, port, shown):
     assert sifted(b"message", address=address, port=port) == (None, TransportCounts(stray=1, stray_from=shown))
 
 

@@ -17,7 +17,7 @@ from ikeanalyze.replay.transport.target import Target, TargetError, parse_target
         ("[fe80::1%lo]:4500", "fe80::1%lo", 4500),
     ],
 )
-def test_targets(text, address, port):
+def test_a_target_is_an_address_and_optionally_a_port(text, address, port):
     assert parse_target(text) == Target(address, port, 4500)
 
 

@@ -47,7 +47,7 @@ def check_frames(frames, peer_, local, said):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_both_roles(address):
+def test_both_ports_send_receive_and_report_frames(address):
     data = random.Random(1).randbytes(900)
     frames = []
     with peer(lambda got, _: [got[::-1], got[:30]], address) as one:

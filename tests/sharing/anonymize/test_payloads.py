@@ -49,7 +49,7 @@ def test_nat_detection_hashes_fit_the_pseudonyms():
     assert changed not in (behind_nat, expected)
 
 
-def test_notifies():
+def test_notify_data_are_kept_mapped_or_overwritten_by_type():
     for kind, data in ((NotifyType.INVALID_KE_PAYLOAD, b"\0\x1f"), (NotifyType.SIGNATURE_HASH_ALGORITHMS, b"\0\2\0\5")):
         assert rewrite(PayloadType.NOTIFY, notify(kind, data)) == notify(kind, data)
     cookie = notify(NotifyType.COOKIE, b"cookie with an address inside")
@@ -68,7 +68,7 @@ def test_notifies():
     [(2, b"gw.example.org", b"."), (3, b"user@example.org", b"@"), (11, b"key-id", b"")],
     ids=["FQDN", "mail address", "key ID"],
 )
-def test_identities(kind, data, kept):
+def test_identities_keep_their_type_and_separators(kind, data, kept):
     mapped = rewrite(PayloadType.IDI, bytes([kind, 0, 0, 0]) + data)
     assert mapped[:4] == bytes([kind, 0, 0, 0])
     assert b"example" not in mapped
@@ -96,7 +96,7 @@ def test_traffic_selectors_keep_networks_and_their_order():
     assert odd[12:16] <= odd[16:20]
 
 
-def test_configuration():
+def test_addresses_and_domains_in_configuration_are_mapped():
     """INTERNAL_IP4_ADDRESS, _NETMASK, _SUBNET, INTERNAL_IP6_ADDRESS, INTERNAL_DNS_DOMAIN (RFC 7296, 3.15.1)."""
     values = [
         (1, socket.inet_aton("10.1.2.3")),
@@ -145,7 +145,7 @@ def test_chains_keep_their_headers_and_overwrite_what_follows():
     assert b"trailing" not in mapped
 
 
-def test_ikev1():
+def test_identities_and_hashes_of_ikev1_are_rewritten():
     """Identification, hash of aggressive mode, and NAT-D with the negotiated hash (RFC 2408; RFC 3947, 3.2)."""
 
     def rewrite_v1(kind, body):

@@ -22,7 +22,7 @@ def test_addresses_of_no_host_stay():
         assert PSEUDONYMS.map_address(address) == address
 
 
-def test_ranges():
+def test_ranges_and_prefixes_keep_their_size():
     network = [socket.inet_aton(address) for address in ("10.1.4.0", "10.1.7.255")]
     first, last = (int.from_bytes(address, "big") for address in PSEUDONYMS.map_range(*network))
     assert (last - first, first % 1024) == (1023, 0)

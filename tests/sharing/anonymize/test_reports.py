@@ -44,7 +44,7 @@ def compare(before, after, **options):
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_without_keys(path, tmp_path):
+def test_an_anonymised_capture_has_the_same_report_without_keys(path, tmp_path):
     out = tmp_path / "out.pcapng"
     result = make_copy(path, out)
     before, after = read_report(path), read_report(out)

@@ -18,7 +18,7 @@ def counted(text):
     return struct.pack(">H", len(text)) + text + bytes(-len(text) % 4)
 
 
-def test_challenge():
+def test_a_challenge_of_eap_aka_is_described_with_its_attributes():
     # RFC 4187, section 9.3
     data = b"\x01\0\0" + attribute(1, bytes(18)) + attribute(2, bytes(18)) + attribute(11, bytes(18))
     read = parse_sim_aka(Cursor(data))

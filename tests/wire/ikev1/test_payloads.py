@@ -59,7 +59,7 @@ def test_passwords_are_not_kept(kind):
 
 
 @pytest.mark.parametrize("kind", [ikev1.ID, ikev1.CERT, ikev1.NOTIFY, ikev1.DELETE, 14, 21, ikev1.FRAGMENT])
-def test_too_short(kind):
+def test_an_empty_payload_is_malformed(kind):
     assert isinstance(body_of(kind, b""), MalformedPayload)
 
 

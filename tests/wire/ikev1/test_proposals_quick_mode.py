@@ -30,7 +30,7 @@ AES = transform(1, 12, attribute(6, 128) + attribute(5, 2) + attribute(3, 14) + 
 TRIPLE_DES = transform(2, 3, attribute(5, 1))
 
 
-def test_proposals():
+def test_proposals_of_esp_and_ah_are_described():
     read = parse_ikev1_sa(association(proposal(3, b"\1\2\3\4", AES, TRIPLE_DES), proposal(2, b"5678", transform(1, 5))))
     assert read.error is None
     esp, ah = read.proposals
@@ -42,7 +42,7 @@ def test_proposals():
     ("protocol", "ident", "text"),
     [(4, 2, "IPCOMP:DEFLATE"), (3, 99, "ESP:99"), (9, 1, "9:1"), (3, 20, "ESP:AES-GCM-16")],
 )
-def test_names(protocol, ident, text):
+def test_transforms_are_named_by_protocol(protocol, ident, text):
     read = parse_ikev1_sa(association(proposal(protocol, b"", transform(1, ident))))
     assert [found.describe() for found in read.proposals] == [text]
 

@@ -53,7 +53,7 @@ def test_bytes_stay_bytes():
     ],
 )
 @pytest.mark.parametrize("kind", [16407, 16408])
-def test_redirect(kind, data, redirect):
+def test_a_redirect_has_the_identity_of_the_gateway(kind, data, redirect):
     assert decode_notify_data(kind, data) == redirect
 
 

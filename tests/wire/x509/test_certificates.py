@@ -86,7 +86,7 @@ def test_recorded_certificates():
     assert result == {"X.509 CN=ini, ECDSA P-384", "X.509 CN=res, ECDSA P-384"}
 
 
-def test_raw_keys():
+def test_raw_keys_are_named_with_type_and_size():
     spki, pkcs1 = (
         RSA.public_key().public_bytes(serialization.Encoding.DER, form)
         for form in (serialization.PublicFormat.SubjectPublicKeyInfo, serialization.PublicFormat.PKCS1)

@@ -2,18 +2,29 @@
 
 Each function takes rows (dicts) and returns SVG in the light colours of `style.COLOURS`. `said` in a row is the tooltip
 and the `aria-label` of its mark. Import this module only to draw charts: Altair and the Vega compiler take almost a
-second to load.
+second to load. Under `python -OO`, which altair does not support, the import raises `OutputError`.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import altair as alt
 import vl_convert as vlc
 
 from ikeanalyze.render.core.figures.style import COLOURS, FONT, SERIES, Style
+from ikeanalyze.render.core.output import OutputError
+
+try:
+    import altair as alt
+except AttributeError:
+    # it copies docstrings from class to class, which `python -OO` removes
+    if sys.flags.optimize < 2:
+        raise
+    raise OutputError(
+        "figures and HTML pages", "cannot be drawn without docstrings. Run Python without -OO and PYTHONOPTIMIZE=2"
+    ) from None
 
 Rows = Sequence[Mapping[str, Any]]
 

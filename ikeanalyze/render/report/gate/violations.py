@@ -12,7 +12,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.tables.fail_conditions import NO_HANDSHAKE, FailCondition
 from ikeanalyze.analysis.tables.filter_language import TEXTS, FilterError, HandshakeFilter, NumberWord, TextWord
 from ikeanalyze.analysis.tables.search_table import build_filter_expression, build_search_table
-from ikeanalyze.io.near_names import describe_choices
+from ikeanalyze.io.suggestions import describe_choices
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_decimal, format_outcome
 from ikeanalyze.render.report.selection import select_set_ups
 

@@ -54,23 +54,23 @@ def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Ite
         (TableColumn("for", optional=2), lambda row: _PURPOSES.get(row["purpose"], row["purpose"])),
         (TableColumn("slot", right=True, optional=1), lambda row: row["slot"]),
         (TableColumn("method", narrow=10), lambda row: row["method"]),
-        (TableColumn("request"), lambda row: _data(row, "request")),
-        (TableColumn("response"), lambda row: _data(row, "response")),
+        (TableColumn("request"), lambda row: _describe_data(row, "request")),
+        (TableColumn("response"), lambda row: _describe_data(row, "response")),
     ]
     if in_set_up := [row for row in all_rows if row["purpose"] == "IKE SA"]:
         without_purpose = [(column, cell) for column, cell in columns if column.name != "for"]
-        yield tabulate("Key exchanges", in_set_up, without_purpose, notes=list(_checks(in_set_up, names)))
+        yield tabulate("Key exchanges", in_set_up, without_purpose, notes=list(_list_checks(in_set_up, names)))
     if after := [row for row in all_rows if row["purpose"] != "IKE SA"]:
-        yield tabulate("Key exchanges after the set-up", after, columns, notes=list(_checks(after, names)))
+        yield tabulate("Key exchanges after the set-up", after, columns, notes=list(_list_checks(after, names)))
 
 
-def _data(key_exchange: Mapping[str, Any], side: str) -> str:
+def _describe_data(key_exchange: Mapping[str, Any], side: str) -> str:
     if key_exchange[side] is None:
         return "none"
     return f"{_SHORT.get(key_exchange[side], key_exchange[side])} {key_exchange[f'{side}_bytes']:,}"
 
 
-def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
+def _list_checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
     """Notes: the unit, the findings, and the checks made."""
     yield "bytes of public values, encapsulation keys and ciphertexts"
     unknown = sorted({row["method"] for row in rows if not get_ke_data_sizes(row["id"], None)})

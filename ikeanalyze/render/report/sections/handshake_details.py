@@ -42,26 +42,26 @@ def render_handshake(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     make thousands of them.
     """
     row = get_handshake_row(analysis)
-    facts = [*render_diagnosis(row), *_identity(row, analysis)]
+    facts = [*render_diagnosis(row), *_render_identity(row, analysis)]
     yield KeyValueSection(format_handshake_title(row), facts, level=1, outcome=row["outcome"])
-    if proposal := list(_proposal(row)):
+    if proposal := list(_render_proposal(row)):
         yield KeyValueSection("Proposal", proposal)
     yield from render_key_exchanges(row, analysis.exchanges)
     yield from render_certificates(row)
-    yield _links(row)
+    yield _render_link_table(row)
     if row["phases"]:
-        yield _phases(row)
+        yield _render_phase_table(row)
     yield from render_payload_bytes(analysis.handshakes)
-    yield from _exchanges(analysis.exchanges, uncertain=row["uncertain"] is not None, every=every)
+    yield from _render_exchange_tables(analysis.exchanges, uncertain=row["uncertain"] is not None, every=every)
     if row["setup_ns"] is not None:
-        yield _breakdown(row)
-    yield KeyValueSection("Transport", list(_transport(row)))
+        yield _render_breakdown_table(row)
+    yield KeyValueSection("Transport", list(_render_transport(row)))
     supports = {side: row[f"{side}_supports"] or () for side in ("initiator", "responder")}
     if any(supports.values()):
         yield KeyValueSection("Supports", [(side, join_items(names)) for side, names in supports.items()])
 
 
-def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _render_identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str, str]]:
     if len(analysis.captures) > 1:
         yield "capture", format_input_name(row["capture"])
     yield "protocol", row["protocol"]
@@ -82,7 +82,7 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
     yield "from", format_time(row["start_ns"])
     yield "to", format_time(row["end_ns"])
     opened = describe_decryption(analysis.messages)
-    yield "authentication", _auth(row, opened=opened is not None)
+    yield "authentication", _format_auth(row, opened=opened is not None)
     if opened is not None:
         yield "decrypted", opened
     if row["replaces"] is not None:
@@ -93,7 +93,7 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
         yield "one-sided", f"only messages of the {row['one_sided']} are in the capture"
 
 
-def _auth(row: Mapping[str, Any], *, opened: bool) -> str:
+def _format_auth(row: Mapping[str, Any], *, opened: bool) -> str:
     methods = [
         f"{side} {escape_text(row[f'auth_{side}'])}" for side in ("initiator", "responder") if row[f"auth_{side}"]
     ]
@@ -105,7 +105,7 @@ def _auth(row: Mapping[str, Any], *, opened: bool) -> str:
     return ", ".join(methods) + source
 
 
-def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _render_proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("encryption", "prf", "integrity"):
         if row[name]:
             yield {"prf": "PRF"}.get(name, name), escape_text(row[name])
@@ -122,7 +122,7 @@ def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 _COUNTS: Final = ("messages", "frames", "bytes")
 
 
-def _links(row: Mapping[str, Any]) -> TableSection:
+def _render_link_table(row: Mapping[str, Any]) -> TableSection:
     links = [
         ("initiator-responder", "from initiator", "initiator"),
         ("initiator-responder", "from responder", "responder"),
@@ -137,7 +137,7 @@ def _links(row: Mapping[str, Any]) -> TableSection:
     return TableSection("Links", columns, rows)
 
 
-def _phases(row: Mapping[str, Any]) -> TableSection:
+def _render_phase_table(row: Mapping[str, Any]) -> TableSection:
     phases = row["phases"]
     if len(phases) > 1:
         phases = [*phases, {"type": "total", **{count: sum(phase[count] for phase in phases) for count in _COUNTS}}]
@@ -150,7 +150,7 @@ def _phases(row: Mapping[str, Any]) -> TableSection:
 _EXCHANGES: Final = "request, response: bytes in frames, of all transmissions; RTT, waited: ms"
 
 
-def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool, every: bool) -> Iterator[TableSection]:
+def _render_exchange_tables(exchanges: pl.DataFrame, *, uncertain: bool, every: bool) -> Iterator[TableSection]:
 
     def format_time(row: Mapping[str, Any], column: str) -> str:
         return format_ms(row[column], uncertain=uncertain and row["set_up"] and _is_repeated(row))
@@ -189,7 +189,7 @@ def _format_sent(row: Mapping[str, Any], kind: str) -> str:
     return f"{row[f'{kind}_bytes']:,} in {row[f'{kind}_frames']:,}"
 
 
-def _breakdown(row: Mapping[str, Any]) -> TableSection:
+def _render_breakdown_table(row: Mapping[str, Any]) -> TableSection:
     parts = {name: f"{name}_ns" for name in ("network", "initiator")}
     parts |= {"initiator and network": "initiator_and_network_ns", "responder": "responder_ns"}
     parts |= {"AAA server": "aaa_ns", "waiting to retransmit": "retransmission_wait_ns"}
@@ -216,7 +216,7 @@ def _format_repeated(row: Mapping[str, Any], prefix: str) -> str:
     return format_counts({count: row[f"{prefix}_{count}"] or 0 for count in _COUNTS})
 
 
-def _transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _render_transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "retransmissions", _format_repeated(row, "retransmitted")
     if row["aaa_retransmitted_messages"]:
         yield "  to and from AAA", _format_repeated(row, "aaa_retransmitted")

@@ -39,7 +39,7 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     texts = cast_text_columns(shown)
     varying: dict[str, list[str]] = {}
     common: list[tuple[str, str]] = []
-    for name, column, values in _descriptions(table, texts):
+    for name, column, values in _list_descriptions(table, texts):
         if column.n_unique() == 1:
             common.append((name, values[0]))
         else:
@@ -86,7 +86,7 @@ def _format_starts(times: list[int | None]) -> list[str]:
     ]
 
 
-def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:
+def _list_descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:
     """Properties that may be common to all handshakes: name, column to compare, texts of the shown rows."""
     several = table["capture"].n_unique() > 1
     for column in ("capture", "protocol", "initiator_address", "responder_address"):
@@ -105,10 +105,10 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
     yield "key exchange", methods, [format_key_exchanges(first, more) or "-" for first, more in names]
     auth = ("auth_initiator", "auth_responder", "auth_eap", "auth_guessed")
     compared = table.select(pl.struct(auth).alias("auth"))["auth"]
-    yield "authentication", compared, [_auth_short(*row) for row in texts.select(auth).iter_rows()]
+    yield "authentication", compared, [_format_auth(*row) for row in texts.select(auth).iter_rows()]
 
 
-def _auth_short(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:
+def _format_auth(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:
     first, second = (
         escape_text(eap) if eap and i == "eap" else escape_text(i) if i else "?" for i in (initiator, responder)
     )

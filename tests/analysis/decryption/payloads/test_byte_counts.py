@@ -13,8 +13,8 @@ from ikeanalyze.analysis.decryption.payloads.byte_counts import (
     get_payload_name,
 )
 from tests.analysis.decrypt_captures import look
-from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.handshakes.contents.test_authenticated_outcome import content
 from tests.craft import SECOND, Trace, ike, link
 
 #: Ethernet, IPv4, UDP.

@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.decryption.authenticated_outcome import collect_certificates, outcome_from_payloads
-from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, summarise_contents
-from ikeanalyze.analysis.decryption.key_exchanges import collect_key_exchanges
+from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import collect_certificates, outcome_from_payloads
+from ikeanalyze.analysis.handshakes.contents.handshake_contents import CaptureContents, summarise_contents
+from ikeanalyze.analysis.handshakes.contents.key_exchanges import collect_key_exchanges
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.decode.classify import Protocol

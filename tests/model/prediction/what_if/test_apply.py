@@ -143,7 +143,7 @@ def test_chains_are_longer_or_shorter():
     assert count(change("rsa-chain3", chains=(ChainChange(1, "responder"),))) == [2, 1]
 
 
-def test_added_payloads():
+def test_payloads_are_added_where_certificates_are_or_the_side_authenticates():
     changed = change("ecdsa", added=(PayloadChange("CERT", 1000),))
     assert sum(payload.name == "CERT" for payload in changed.exchanges[1].request.payloads) == 2
     # without certificates they go where the side authenticates

@@ -25,7 +25,7 @@ def test_steps_have_more_corners():
     assert corners[1] > corners[0]
 
 
-def test_marks():
+def test_a_marked_value_is_a_dashed_line():
     assert drawn(marks=[2]).count("stroke-dasharray") > drawn().count("stroke-dasharray")
 
 

@@ -26,7 +26,7 @@ def test_no_density_below_zero():
     assert min(row["x"] for row in estimate_density({"a": [0.1, 0.2, 5.0]}, log=False)) == 0
 
 
-def test_cumulative():
+def test_a_cumulative_distribution_has_a_step_for_each_value():
     rows = compute_ecdf({"a": [3.0, 1.0, 2.0, 2.0]})
     assert [(row["x"], row["y"]) for row in rows] == [(1, 0), (1, 0.25), (2, 0.5), (2, 0.75), (3, 1)]
 

@@ -52,6 +52,6 @@ def test_each_its_own_and_nothing_else_changes():
     assert re.sub(r' textLength="[\d.]+" lengthAdjust="spacingAndGlyphs"', "", add_text_lengths(svg)) == svg
 
 
-def test_without_text():
+def test_a_drawing_without_text_is_unchanged():
     assert add_text_lengths("<svg></svg>") == "<svg></svg>"
     assert add_text_lengths(drawing('<text x="0"></text>')) == drawing('<text x="0"></text>')

@@ -48,7 +48,7 @@ def test_nothing_without_keys():
     assert decrypted_contents.describe_radius_matching(a.messages) == ""
 
 
-def test_certificates():
+def test_a_certificate_is_shown_with_its_key_signature_and_sizes():
     (table,) = decrypted_contents.render_certificates(first_row(analysis([6])))
     (row,) = table.rows
     assert row == (

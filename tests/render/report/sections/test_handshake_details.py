@@ -7,7 +7,7 @@ from tests.render.analysis_examples import analysis
 from tests.render.conftest import titled
 
 
-def test_links():
+def test_the_link_to_the_aaa_server_has_rows_of_its_own():
     assert len(titled(analysis([2]), "Links").rows) == 4
 
 

@@ -1,6 +1,10 @@
-"""Advice for a name that does not exist: the most similar one that does."""
+"""Advice in errors about wrong input: the most similar name that exists, or the number without its unit."""
 
+import re
 from collections.abc import Iterable
+from typing import Final
+
+_WITH_UNIT: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(%|[a-zA-Zµ]+)")
 
 
 def suggest_name(name: str, names: Iterable[str], prefix: str = "") -> str:
@@ -23,3 +27,13 @@ def describe_choices(name: str, names: Iterable[str], listed: str | None = None)
     known = list(names)
     hint = suggest_name(name, known)
     return f"{f'; {hint}' if hint else ' '}(choose from {', '.join(known) if listed is None else listed})"
+
+
+def suggest_number(text: str) -> str:
+    """Return "; write 10 without a unit" for a number with a unit, "" for other texts."""
+    match = _WITH_UNIT.fullmatch(text.strip())
+    if match is None:
+        return ""
+    if match[2] == "%":
+        return f". {match[1]} % is written {float(match[1]) / 100:g}"
+    return f"; write {match[1]} without a unit"

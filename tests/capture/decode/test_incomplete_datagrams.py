@@ -1,6 +1,6 @@
 import numpy as np
 
-from ikeanalyze.capture.collector import share_digests
+from ikeanalyze.capture.decode.incomplete_datagrams import share_digests
 
 NAMES = (
     "protocol", "spi_i", "spi_r", "next_payload", "exchange_type", "flags", "message_id", "ike_bytes",
@@ -24,18 +24,18 @@ def test_whole_messages_are_left_alone() -> None:
     assert digests([0, 1, 2], [5, 5, 5], set()) == [0, 1, 2]
 
 
-def test_the_digest_of_a_whole_one() -> None:
+def test_an_incomplete_datagram_gets_the_digest_of_a_whole_one() -> None:
     assert digests([0, 0, 1], [5, 5, 5], {0}) == [1, 1, 1]
     assert digests([0, 1, 2, 2], [5, 5, 5, 5], {1}) == [0, 0, 2, 2]
     assert digests([0, 1], [5, 6], {0}) == [0, 1]
 
 
-def test_several_incomplete_ones() -> None:
+def test_incomplete_datagrams_of_one_message_share_a_digest() -> None:
     assert digests([0, 1, 2], [5, 5, 6], {0, 1, 2}) == [0, 0, 2]
     assert digests([0, 1, 2], [5, 5, 5], {0, 1}) == [2, 2, 2]
 
 
-def test_clear_ones_must_agree() -> None:
+def test_clear_payloads_must_agree_as_far_as_captured() -> None:
     clear = {0: b"abcd", 1: b"xbcdef", 2: b"abcdef", 3: b"abc"}
     assert digests([0, 1, 2, 3], [5] * 4, {0, 3}, clear) == [2, 1, 2, 2]
     assert digests([0, 1], [5] * 2, {0, 1}, clear) == [0, 1]

@@ -5,7 +5,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
+from ikeanalyze.analysis.handshakes.contents.handshake_contents import summarise_contents
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 import ikeanalyze
-from ikeanalyze.analysis.decryption.authenticated_outcome import collect_certificates, outcome_from_payloads
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import collect_certificates, outcome_from_payloads
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.payload_chain import Payload
 from tests.analysis.decrypt_captures import look, make_trace
@@ -139,7 +139,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_outcomes(case):
+def test_decrypted_payloads_decide_the_outcome(case):
     sa = Sa(proposals=(ike.CLASSIC,))
     make, expected, child_error = CASES[case]
     result = look(make_trace(*sa.init(), *make(sa)), table(*sa.key_sets))
@@ -244,7 +244,7 @@ def test_the_curve_is_that_of_the_certificate(curve, word):
     assert proof.auth.responder == "ecdsa"
 
 
-def test_certificates():
+def test_certificates_have_their_sender_key_and_size():
     der = (MADE / "mldsa65.der").read_bytes()
     mine = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     contents = rounds(([ME, (ike.CERT, b"\x04" + der), mine, signature(ML_DSA_65)], [YOU, (ike.CERT, b""), PSK]))
@@ -279,7 +279,7 @@ LAST = ([PSK], [PSK, *CHILD])
         (None, None),  # the AUTH payload of the end says that there was a key, and not how it was agreed on
     ],
 )
-def test_eap(first, responder):
+def test_the_first_auth_payload_names_the_responders_method_in_eap(first, responder):
     proof = outcome_from_payloads(rounds(([ME, *CHILD], first), ([ANSWER], [SUCCESS]), LAST))
     assert ended(proof) == ("established", None, False)
     auth = proof.auth

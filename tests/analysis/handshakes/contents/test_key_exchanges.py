@@ -5,7 +5,11 @@ from random import Random
 import pytest
 
 import ikeanalyze
-from ikeanalyze.analysis.decryption.key_exchanges import KePayloadSummary, KeyExchangeRow, collect_key_exchanges
+from ikeanalyze.analysis.handshakes.contents.key_exchanges import (
+    KePayloadSummary,
+    KeyExchangeRow,
+    collect_key_exchanges,
+)
 from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import Sa, encapsulation_key, nameless, table
 from tests.analysis.recorded_captures import followup_keys

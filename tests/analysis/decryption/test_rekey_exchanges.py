@@ -4,13 +4,13 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.analysis.handshakes.rekey_exchanges import read_rekey_exchanges
+from ikeanalyze.analysis.decryption.rekey_exchanges import read_rekey_exchanges
 from ikeanalyze.render.report.document import build_report
 from tests.analysis.analyse_captures import analyse
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
 from tests.analysis.decrypt_captures import look
-from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.encrypted_handshakes import Sa, table
+from tests.analysis.handshakes.contents.test_authenticated_outcome import content
 from tests.analysis.recorded_captures import followup_keys, generated_of
 from tests.craft import SECOND, Handshake, Trace, ike
 from tests.paths import CAPTURES

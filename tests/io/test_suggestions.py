@@ -1,4 +1,6 @@
-from ikeanalyze.io.near_names import describe_choices, suggest_name
+import pytest
+
+from ikeanalyze.io.suggestions import describe_choices, suggest_name, suggest_number
 
 
 def test_the_most_similar_name_is_suggested():
@@ -19,3 +21,20 @@ def test_choices_follow_the_problem():
     assert describe_choices("confg", ["config", "loss"]) == "; did you mean config? (choose from config, loss)"
     assert describe_choices("x", ["config", "loss"]) == " (choose from config, loss)"
     assert describe_choices("x", ["a", "b"], "labels a; columns b") == " (choose from labels a; columns b)"
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("10ms", "; write 10 without a unit"),
+        ("1.5 s", "; write 1.5 without a unit"),
+        ("20%", ". 20 % is written 0.2"),
+        ("0.5 %", ". 0.5 % is written 0.005"),
+        ("abc", ""),
+        ("10", ""),
+        ("", ""),
+        ("1:2ms", ""),
+    ],
+)
+def test_a_number_with_a_unit_is_written_without(text, advice):
+    assert suggest_number(text) == advice

@@ -1,8 +1,9 @@
 """Summarises the decoded messages of each handshake, for the tables and the outcome.
 
-Handshakes whose messages have payloads of the same kinds and sizes (`payloads.forms`) have the same contents: outcome,
-authentication, key exchanges, certificates. They are summarised once, from the messages of one of them. Objects of
-other messages are made only where a check fails or a message is irregular (`payloads.columns`).
+Handshakes whose messages have payloads of the same kinds and sizes (`decryption.payloads.forms`) have the same
+contents: outcome, authentication, key exchanges, certificates. They are summarised once, from the messages of one of
+them. Objects of other messages are made only where a check fails or a message is irregular
+(`decryption.payloads.columns`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,19 +16,19 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ikeanalyze.analysis.decryption.authenticated_outcome import (
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, read_message_lengths
+from ikeanalyze.analysis.decryption.eap_matching import EapMatch
+from ikeanalyze.analysis.decryption.payloads.byte_counts import MessageSize, count_payload_bytes
+from ikeanalyze.analysis.decryption.payloads.columns import DecodedColumns, build_decoded_columns
+from ikeanalyze.analysis.decryption.payloads.forms import FormColumns, find_forms
+from ikeanalyze.analysis.decryption.rekey_exchanges import RekeyedSa, read_rekey_exchanges
+from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct_bodies, find_group_starts
+from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import (
     DecryptedOutcome,
     collect_certificates,
     outcome_from_payloads,
 )
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, read_message_lengths
-from ikeanalyze.analysis.decryption.eap_matching import EapMatch
-from ikeanalyze.analysis.decryption.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
-from ikeanalyze.analysis.decryption.payloads.byte_counts import MessageSize, count_payload_bytes
-from ikeanalyze.analysis.decryption.payloads.columns import DecodedColumns, build_decoded_columns
-from ikeanalyze.analysis.decryption.payloads.forms import FormColumns, find_forms
-from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct_bodies, find_group_starts
-from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa, read_rekey_exchanges
+from ikeanalyze.analysis.handshakes.contents.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
@@ -75,7 +76,7 @@ class CaptureContents(Struct, frozen=True):
     forms: FormColumns
     facts: SharedValues[HandshakeContents]
     first_exchange: Int64Array  # row of the first decoded exchange of each handshake of `facts`. (n,)
-    payload_bytes: SharedValues[dict[str, int]]  # by part, see `payloads.byte_counts`
+    payload_bytes: SharedValues[dict[str, int]]  # by part, see `decryption.payloads.byte_counts`
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, text
     same_eap: Sequence[EapMatch] = ()  # set after RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP packets, by row of Messages

@@ -1,6 +1,6 @@
 """Read the decrypted CREATE_CHILD_SA exchanges that rekey an IKE SA (RFC 7296, section 2.18).
 
-`rekeyed` finds the IKE SAs that replaced another one also without keys.
+`handshakes.rekeyed` finds the IKE SAs that replaced another one also without keys.
 """
 
 from collections.abc import Iterator, Sequence
