@@ -319,12 +319,15 @@ function Capture:finish()
         }
         parse_record(self, record, datagram, true)
         if datagram[SLOT] then
-            Conversation.recount_bytes(datagram[SLOT].pair.sa)
+            local sa = datagram[SLOT].pair.sa
+            Conversation.recount_bytes(sa)
+            self.conversation:begin_before(sa, datagram[TIME])
         end
     end
     for _, held in ipairs(self.association:release_all()) do
         add_new(self, held.datagram, held.parsed)
     end
+    self.conversation:renumber()
     self.finished, self.unremarkable = true, {}
 end
 

@@ -10,7 +10,8 @@ local Conversation = {}
 Conversation.__index = Conversation
 
 local sub = string.sub
-local TIME, BYTES, TTL, TOTAL, SLOT = Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.TOTAL, Datagram.SLOT
+local NUMBER, TIME, BYTES, TTL, TOTAL, SLOT = Datagram.NUMBER, Datagram.TIME, Datagram.BYTES, Datagram.TTL,
+    Datagram.TOTAL, Datagram.SLOT
 local PLAIN = Datagram.PLAIN
 local SENT_BY_INITIATOR, SENT_BY_RESPONDER = Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER
 local INFORMATIONAL_V1 = 5
@@ -19,7 +20,18 @@ local NO_SPI = ("\0"):rep(8)
 local IS_INITIAL = { [64] = true, [128] = true, [255] = true }
 
 function Conversation.new()
-    return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0 }, Conversation)
+    return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0, latest_start = -1 }, Conversation)
+end
+
+-- Whether an IKE SA has its first message before another one, by time and frame.
+local function begins_before(sa, other)
+    if sa.start ~= other.start then
+        return sa.start < other.start
+    end
+    local first, second = sa.list[1], other.list[1]
+    local frame = (first.request or first.response)[1][NUMBER]
+    local other_frame = (second.request or second.response)[1][NUMBER]
+    return frame < other_frame or (frame == other_frame and sa.number < other.number)
 end
 
 --- A new IKE SA, whose first message is `parsed`.
@@ -48,6 +60,11 @@ function Conversation:new_sa(parsed)
         last_time = 0, -- of its latest frame, us
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
+    if parsed.time > self.latest_start then
+        self.latest_start = parsed.time
+    else
+        self.disordered = true -- perhaps: see `renumber`
+    end
     self.sas[sa.number] = sa
     self:add_to_path(sa)
     -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
@@ -57,6 +74,27 @@ function Conversation:new_sa(parsed)
     local list = self:of_hosts(sa)
     list[#list + 1] = sa
     return sa
+end
+
+--- Note that an IKE SA begins at `time`, us, if that is before its other messages.
+function Conversation:begin_before(sa, time)
+    if time < sa.start then
+        sa.start, self.disordered = time, true
+    end
+end
+
+--- Number the IKE SAs in order of their first messages, after some of them were added late: their first messages were
+-- held back (see `Association:associate`), or had more than one frame. Numbers that have been shown must not change
+-- before the capture has been read to its end.
+function Conversation:renumber()
+    if not self.disordered then
+        return
+    end
+    self.disordered = false
+    table.sort(self.sas, begins_before)
+    for number, sa in ipairs(self.sas) do
+        sa.number = number
+    end
 end
 
 -- Put an IKE SA into its path: the IKE SAs with the same initiator and responder, its `hosts`. `added`: their datagrams
