@@ -9,7 +9,9 @@ from tests.dissectors.run_plugin import run_plugin
 HOSTS = "192.0.2.1", "192.0.2.2"
 PORTS = 40000, 4500
 OVERHEAD = 14 + 20 + 20  # Ethernet, IPv4, TCP
-MESSAGES = [transport.tcp_framed(message.ike[0]) for message in Handshake(1).setup()]
+HANDSHAKE = Handshake(1)
+MESSAGES = [transport.tcp_framed(message.ike[0]) for message in HANDSHAKE.setup()]
+LATER = transport.tcp_framed(HANDSHAKE.informational()[0].ike[0])
 PREFIX = transport.TCP_PREFIX
 
 
@@ -69,6 +71,13 @@ def first_part_of_the_last_response_again():
     return connection, 46.0
 
 
+def last_response_again_with_the_next_message():
+    """TCP may send again more than it did at first (RFC 9293, section 3.8.1)."""
+    connection, expected = without_retransmission()
+    connection.repeat(300, MESSAGES[3] + LATER, connection.sequence[True] - len(MESSAGES[3]))
+    return connection, expected
+
+
 def prefix_in_two_segments():
     """The second one begins the first message."""
     connection = begin(PREFIX[:3], PREFIX[3:] + MESSAGES[0])
@@ -87,6 +96,7 @@ CASES = (
     last_response_again,
     first_response_again,
     first_part_of_the_last_response_again,
+    last_response_again_with_the_next_message,
     prefix_in_two_segments,
     prefix_in_segments_of_its_own,
 )
