@@ -25,6 +25,9 @@ PREFIX: Final = b"IKETCP"
 _MIN_IKE_BYTES: Final = 2 + len(NON_ESP_MARKER) + IKE_HEADER_BYTES
 #: Out-of-order segments that are held; then the missing segment is skipped.
 _MAX_HELD: Final = 64
+#: Segments that show where a stream without SYN begins: TCP takes a segment that comes after three later ones for lost
+#: (RFC 5681, section 3.2), so one that is only out of order comes before.
+_FIRST_SEGMENTS: Final = 4
 #: Missing bytes between two segments; a larger gap means another connection or invalid data.
 _MAX_GAP: Final = 1 << 20
 #: Messages of a direction that retransmitted segments are still assigned to.
@@ -189,6 +192,8 @@ class _StreamDirection:
         self._state = _State.LOST
         self._expects_prefix = False
         self._syn: int | None = None  # sequence number of the SYN
+        #: Of a stream without SYN, until its beginning is known: sequence number, bytes, size on the wire.
+        self._first: list[tuple[int, bytes, int, TcpSegment]] = []
         self._next: int | None = None  # position after the buffer
         self._parsed = 0  # position of the buffer's first byte
         self._buffer = bytearray()
@@ -216,7 +221,10 @@ class _StreamDirection:
     def add(self, sequence: int, payload: bytes, size: int, segment: TcpSegment) -> None:
         """Add a segment with data; `payload` as captured, `size` on the wire."""
         if self._next is None:
-            self._next = self._parsed = sequence
+            self._first.append((sequence, payload, size, segment))
+            if len(self._first) >= _FIRST_SEGMENTS:
+                self._begin_without_syn()
+            return
         begin = self._next + _distance(self._next & 0xFFFFFFFF, sequence)
         if size == 1 and begin == self._next - 1:
             self._finish_segment(segment)  # a keepalive probe without data (RFC 9293, 3.8.4)
@@ -240,8 +248,21 @@ class _StreamDirection:
                 self._skip_gap()
         self._drain()
 
+    def _begin_without_syn(self) -> None:
+        """Start the stream with the earliest of its first segments, which may be out of order."""
+        first, self._first = self._first, []
+        origin = first[0][0]
+        ahead = min(
+            _distance(origin, sequence) for sequence, *_ in first if abs(_distance(origin, sequence)) <= _MAX_GAP
+        )
+        self._next = self._parsed = origin + ahead
+        for sequence, payload, size, segment in first:
+            self.add(sequence, payload, size, segment)
+
     def flush(self) -> None:
         """Parse the remaining bytes and finish all segments at the end of the stream."""
+        if self._first:
+            self._begin_without_syn()
         while self._held:
             self._skip_gap()
             self._drain()
