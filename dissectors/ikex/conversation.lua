@@ -23,15 +23,20 @@ function Conversation.new()
     return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0, latest_start = -1 }, Conversation)
 end
 
--- Whether an IKE SA has its first message before another one, by time and frame.
+-- The number of the first frame of an IKE SA.
+local function find_first_frame(sa)
+    local pair = sa.list[1]
+    local datagram = (pair.request or pair.response)[1]
+    return datagram.numbers and datagram.numbers[1] or datagram[NUMBER]
+end
+
+-- Whether an IKE SA has its first message before another one.
 local function begins_before(sa, other)
     if sa.start ~= other.start then
         return sa.start < other.start
     end
-    local first, second = sa.list[1], other.list[1]
-    local frame = (first.request or first.response)[1][NUMBER]
-    local other_frame = (second.request or second.response)[1][NUMBER]
-    return frame < other_frame or (frame == other_frame and sa.number < other.number)
+    local first, second = find_first_frame(sa), find_first_frame(other)
+    return first < second or (first == second and sa.number < other.number)
 end
 
 --- A new IKE SA, whose first message is `parsed`.
@@ -314,6 +319,9 @@ function Conversation:add(sa, datagram, parsed)
         parsed[sender and "source_port" or "destination_port"],
         parsed.several_frames and datagram.last_time or datagram[TIME]
     )
+    if parsed.several_frames then
+        self:begin_before(sa, datagram[TIME])
+    end
     local expected = parsed.init and not head.response
     if not parsed.init then
         expected = sender
@@ -349,6 +357,13 @@ function Conversation:add_encrypted(sa, datagram, spis, exchange, message_id, fr
     if sa.latest_key ~= spis then
         note_spis(sa, spis, sub(spis, 9))
     end
+end
+
+--- Note that datagrams of an IKE SA have changed.
+function Conversation:note_change(sa)
+    local path = sa.path
+    sa.changed, sa.exchanges = true, nil
+    path.added, self.added = path.added + 1, self.added + 1
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.
