@@ -88,6 +88,23 @@ function Conversation:begin_before(sa, time)
     end
 end
 
+-- Put IKE SAs into order. Few of them are out of place, and not far, so that insertion is faster than `table.sort`.
+local function sort(sas)
+    local left = 4 * #sas -- moves
+    for index = 2, #sas do
+        local sa, place = sas[index], index
+        while place > 1 and left > 0 and begins_before(sa, sas[place - 1]) do
+            sas[place] = sas[place - 1]
+            place, left = place - 1, left - 1
+        end
+        sas[place] = sa
+        if left == 0 then
+            table.sort(sas, begins_before)
+            return
+        end
+    end
+end
+
 --- Number the IKE SAs in order of their first messages, after some of them were added late: their first messages were
 -- held back (see `Association:associate`), or had more than one frame. Numbers that have been shown must not change
 -- before the capture has been read to its end.
@@ -96,7 +113,7 @@ function Conversation:renumber()
         return
     end
     self.disordered = false
-    table.sort(self.sas, begins_before)
+    sort(self.sas)
     for number, sa in ipairs(self.sas) do
         sa.number = number
     end

@@ -79,25 +79,16 @@ local function compact(self)
     self.compacted, self.held = self.count, 0
 end
 
--- Note the time of a packet that is added.
-local function note_order(self, time)
+local function append(self, number, time, size, raw, ports)
+    local n = self.count + 1
+    self.count = n
+    self.numbers[n], self.times[n], self.sizes[n], self.raws[n], self.ports[n] = number, time, size, raw, ports
     if time < self.last_queued then
         self.disordered = true
         self.stepped_back = self.stepped_back or self.last_queued - time > 1
     else
         self.last_queued = time
     end
-end
-
-local function put(self, number, time, size, raw, ports)
-    local n = self.count + 1
-    self.count = n
-    self.numbers[n], self.times[n], self.sizes[n], self.raws[n], self.ports[n] = number, time, size, raw, ports
-end
-
-local function append(self, number, time, size, raw, ports)
-    put(self, number, time, size, raw, ports)
-    note_order(self, time)
     local held = self.held + #raw
     self.held = held
     if held > MAX_HELD then
@@ -145,7 +136,11 @@ end
 function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
     local segment = packet.segment(raw, size, source_port, destination_port)
     if segment and (segment.size > 0 or segment.syn) then
-        note_order(self, time)
+        if time < self.last_queued then
+            self.stepped_back = self.stepped_back or self.last_queued - time > 1
+        else
+            self.last_queued = time
+        end
         segment.number, segment.time, segment.frame_size = number, PacketQueue.microseconds(time), size
         segment.source_port, segment.destination_port = source_port, destination_port
         self.segments[#self.segments + 1] = segment
@@ -201,8 +196,10 @@ local function queue_messages(self, final_time)
         return a.time < b.time or (a.time == b.time and a.numbers[1] < b.numbers[1])
     end)
     for _, each in ipairs(found) do
-        put(self, each.numbers[1], each.time / 1e6, each.bytes, "", FROM_STREAM)
-        self.messages[self.count] = each
+        local n = self.count + 1
+        self.count, self.messages[n] = n, each
+        self.numbers[n], self.times[n], self.sizes[n] = each.numbers[1], each.time / 1e6, each.bytes
+        self.raws[n], self.ports[n] = "", FROM_STREAM
         self.disordered = self.disordered or self.count > 1
     end
 end
