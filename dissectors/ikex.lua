@@ -234,7 +234,8 @@ end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
     local capture = capture
-    if capture.queue.count > 0 then
+    local queue = capture.queue
+    if queue.count > 0 or queue.segments[1] then
         capture:process_queue()
     end
     local datagram = capture.by_frame[number]
@@ -416,12 +417,5 @@ end
 -- IKE in TCP (RFC 9329)
 local has_tcp, tcp = pcall(require, "ikex.tcp")
 if has_tcp and type(tcp) == "table" and tcp.register then
-    iketcp = tcp.register(function(name, tvb, pinfo)
-        if pinfo.number > capture.queue.latest then
-            capture.queue:tcp_message(
-                pinfo.number, pinfo.abs_ts, pinfo.len, name == "isakmp" and tvb:raw() or nil,
-                tostring(pinfo.src), tostring(pinfo.dst), pinfo.src_port, pinfo.dst_port
-            )
-        end
-    end)
+    iketcp = tcp.register()
 end

@@ -20,23 +20,22 @@ local slots = require("ikex.slots")
 local Capture = {}
 Capture.__index = Capture
 
-local byte, sub = string.byte, string.sub
+local byte, max, sub = string.byte, math.max, string.sub
 local NONE = {}
 local USUAL_IP = packet.USUAL_IP
 local INITS, SKF = message.INITS, message.SKF
 local microseconds = PacketQueue.microseconds
-local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME, Datagram.SIZE,
-    Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
+local NUMBER, TIME, BYTES, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME,
+    Datagram.BYTES, Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
 
-local add_usual, process_record
+local add_usual, process_record, process_stream_message, update_stream_message
 
 --- An empty capture; `keyring`: all key sets; `has_window`: rows are drawn while it grows (module `liveness`);
 -- `tcp_ports`: those of IKE in TCP, as keys.
 function Capture.new(keyring, has_window, tcp_ports)
     local self = setmetatable({
         keyring = keyring,
-        queue = PacketQueue.new(keyring.size > 0, tcp_ports or {}),
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
         liveness = Liveness.new(has_window),
@@ -49,7 +48,13 @@ function Capture.new(keyring, has_window, tcp_ports)
         lists = {}, -- the datagrams of frames that have several
         finished = false, -- all frames have been processed
         unremarkable = {}, -- by number of an IKE SA, for `findings.is_unremarkable`
+        recounted = {}, -- IKE SAs of which TCP segments repeated messages, as keys
     }, Capture)
+    self.queue = PacketQueue.new(keyring.size > 0, tcp_ports or {}, function(found)
+        process_stream_message(self, found)
+    end, function(found)
+        update_stream_message(self, found)
+    end)
     self.association = Association.new(function(parsed)
         return self.conversation:new_sa(parsed)
     end)
@@ -224,29 +229,56 @@ local function new_grouped_datagram(number, group)
     return datagram
 end
 
--- A datagram of one or several TCP segments.
-local function new_stream_datagram(record)
-    -- several messages in one TCP segment: all its bytes count for the first message
-    local bytes, time, numbers = record.repeated_number and 0 or record.frame_size, record.time, {}
-    for index, segment in ipairs(record.segments) do
-        numbers[index], bytes, time = segment.number, bytes + segment.frame_size, math.min(time, segment.time)
-    end
-    local datagram = Datagram.new(record.number, time, bytes)
-    datagram.numbers, datagram.frames, datagram.last_time = numbers, #numbers + 1, record.time
-    return datagram
-end
-
 function process_record(self, record)
     local datagram
     if record.group then
         datagram = new_grouped_datagram(record.number, record.group)
-    elseif record.segments then
-        datagram = new_stream_datagram(record)
     else
         datagram = Datagram.new(record.number, record.time, record.frame_size, record.ttl, record.ip_id)
     end
     parsed.several_frames = datagram.numbers ~= nil
     parse_record(self, record, datagram, false)
+end
+
+-- Add a message of a TCP stream, see `Streams`.
+function process_stream_message(self, found)
+    local datagram = Datagram.new(found.number, found.time, found.bytes)
+    datagram.numbers, datagram.repeated = found.numbers, found.repeated
+    datagram.frames, datagram.last_time = #found.numbers, max(found.time, found.last_time)
+    datagram.incomplete, parsed.several_frames = found.incomplete, true
+    local stream = found.stream
+    found.datagram, found.shown, found.shown_repeated = datagram, #found.numbers, #(found.repeated or NONE)
+    parse_record(self, {
+        data = found.data, at = 1, length = #found.data, size = found.size,
+        source = stream.source, source_port = stream.source_port,
+        destination = stream.destination, destination_port = stream.destination_port,
+    }, datagram, found.incomplete or false)
+end
+
+-- Count more segments of a message of a TCP stream.
+function update_stream_message(self, found)
+    local datagram = found.datagram
+    if not datagram then
+        return -- it is queued
+    end
+    datagram[BYTES], datagram.frames = found.bytes, #found.numbers
+    local slot = datagram[SLOT]
+    if not slot then
+        return -- a duplicate of the capture, or it waits for its IKE SA
+    end
+    for index = found.shown + 1, #found.numbers do
+        local number = found.numbers[index]
+        add_to_frame(self, number, { number = number, part_of = datagram })
+    end
+    found.shown = #found.numbers
+    local repeated = found.repeated or NONE
+    for index = found.shown_repeated + 1, #repeated do
+        add_to_frame(self, repeated[index], { number = repeated[index], duplicate_of = datagram })
+    end
+    found.shown_repeated = #repeated
+    slots.regroup(slot)
+    self.conversation:note_change(slot.pair.sa)
+    self.recounted[slot.pair.sa] = true
 end
 
 -- Add an encrypted message of IKEv2 that the queue has recognised, with the index `n` in the queue and the position
@@ -296,7 +328,7 @@ end
 
 --- Process the queued packets.
 function Capture:process_queue()
-    if self.queue.count > 0 then
+    if not self.queue:is_empty() then
         self.finished = false
         self.queue:process(self.process_record, self.add_usual)
     end
@@ -305,10 +337,12 @@ end
 --- Process the queued packets after the last frame, and the messages that lack IP fragments.
 function Capture:finish()
     self.liveness:draw(self.queue.latest, self.queue.last_time)
-    if self.finished and self.queue.count == 0 and self.queue.fragments:is_empty() then
+    local queue = self.queue
+    if self.finished and queue:is_empty() and queue.fragments:is_empty() and queue.streams:is_finished() then
         return
     end
-    self:process_queue()
+    self.finished = false
+    queue:process(self.process_record, self.add_usual, self:final_time())
     for _, group in ipairs(self.queue.fragments:incomplete(self:final_time())) do
         local datagram = new_grouped_datagram(group.numbers[1], group)
         datagram.incomplete, parsed.several_frames = true, true
@@ -319,12 +353,19 @@ function Capture:finish()
         }
         parse_record(self, record, datagram, true)
         if datagram[SLOT] then
-            Conversation.recount_bytes(datagram[SLOT].pair.sa)
+            local sa = datagram[SLOT].pair.sa
+            Conversation.recount_bytes(sa)
+            self.conversation:begin_before(sa, datagram[TIME])
         end
     end
     for _, held in ipairs(self.association:release_all()) do
         add_new(self, held.datagram, held.parsed)
     end
+    for sa in pairs(self.recounted) do
+        Conversation.recount_bytes(sa)
+    end
+    self.recounted = {}
+    self.conversation:renumber()
     self.finished, self.unremarkable = true, {}
 end
 

@@ -10,7 +10,8 @@ local Conversation = {}
 Conversation.__index = Conversation
 
 local sub = string.sub
-local TIME, BYTES, TTL, TOTAL, SLOT = Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.TOTAL, Datagram.SLOT
+local NUMBER, TIME, BYTES, TTL, TOTAL, SLOT = Datagram.NUMBER, Datagram.TIME, Datagram.BYTES, Datagram.TTL,
+    Datagram.TOTAL, Datagram.SLOT
 local PLAIN = Datagram.PLAIN
 local SENT_BY_INITIATOR, SENT_BY_RESPONDER = Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER
 local INFORMATIONAL_V1 = 5
@@ -19,7 +20,23 @@ local NO_SPI = ("\0"):rep(8)
 local IS_INITIAL = { [64] = true, [128] = true, [255] = true }
 
 function Conversation.new()
-    return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0 }, Conversation)
+    return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0, latest_start = -1 }, Conversation)
+end
+
+-- The number of the first frame of an IKE SA.
+local function find_first_frame(sa)
+    local pair = sa.list[1]
+    local datagram = (pair.request or pair.response)[1]
+    return datagram.numbers and datagram.numbers[1] or datagram[NUMBER]
+end
+
+-- Whether an IKE SA has its first message before another one.
+local function begins_before(sa, other)
+    if sa.start ~= other.start then
+        return sa.start < other.start
+    end
+    local first, second = find_first_frame(sa), find_first_frame(other)
+    return first < second or (first == second and sa.number < other.number)
 end
 
 --- A new IKE SA, whose first message is `parsed`.
@@ -48,6 +65,11 @@ function Conversation:new_sa(parsed)
         last_time = 0, -- of its latest frame, us
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
+    if parsed.time > self.latest_start then
+        self.latest_start = parsed.time
+    else
+        self.disordered = true -- perhaps: see `renumber`
+    end
     self.sas[sa.number] = sa
     self:add_to_path(sa)
     -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
@@ -57,6 +79,44 @@ function Conversation:new_sa(parsed)
     local list = self:of_hosts(sa)
     list[#list + 1] = sa
     return sa
+end
+
+--- Note that an IKE SA begins at `time`, us, if that is before its other messages.
+function Conversation:begin_before(sa, time)
+    if time < sa.start then
+        sa.start, self.disordered = time, true
+    end
+end
+
+-- Put IKE SAs into order. Few of them are out of place, and not far, so that insertion is faster than `table.sort`.
+local function sort(sas)
+    local left = 4 * #sas -- moves
+    for index = 2, #sas do
+        local sa, place = sas[index], index
+        while place > 1 and left > 0 and begins_before(sa, sas[place - 1]) do
+            sas[place] = sas[place - 1]
+            place, left = place - 1, left - 1
+        end
+        sas[place] = sa
+        if left == 0 then
+            table.sort(sas, begins_before)
+            return
+        end
+    end
+end
+
+--- Number the IKE SAs in order of their first messages, after some of them were added late: their first messages were
+-- held back (see `Association:associate`), or had more than one frame. Numbers that have been shown must not change
+-- before the capture has been read to its end.
+function Conversation:renumber()
+    if not self.disordered then
+        return
+    end
+    self.disordered = false
+    sort(self.sas)
+    for number, sa in ipairs(self.sas) do
+        sa.number = number
+    end
 end
 
 -- Put an IKE SA into its path: the IKE SAs with the same initiator and responder, its `hosts`. `added`: their datagrams
@@ -276,6 +336,9 @@ function Conversation:add(sa, datagram, parsed)
         parsed[sender and "source_port" or "destination_port"],
         parsed.several_frames and datagram.last_time or datagram[TIME]
     )
+    if parsed.several_frames then
+        self:begin_before(sa, datagram[TIME])
+    end
     local expected = parsed.init and not head.response
     if not parsed.init then
         expected = sender
@@ -311,6 +374,13 @@ function Conversation:add_encrypted(sa, datagram, spis, exchange, message_id, fr
     if sa.latest_key ~= spis then
         note_spis(sa, spis, sub(spis, 9))
     end
+end
+
+--- Note that datagrams of an IKE SA have changed.
+function Conversation:note_change(sa)
+    local path = sa.path
+    sa.changed, sa.exchanges = true, nil
+    path.added, self.added = path.added + 1, self.added + 1
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.

@@ -239,26 +239,27 @@ function packet.read_headers(record, frame, at, udp, ip, version)
     return true
 end
 
---- The payload of the TCP segment of a frame, the sequence number after it, and its source and destination address; nil
--- if the frame has no TCP segment with these ports, or if its payload is empty.
-function packet.segment(frame, source_port, destination_port)
+--- The TCP segment with these ports in a frame, as `Streams:add` takes it: {payload (as captured), size (of it, on the
+-- wire), sequence, syn, ack, ttl, ip_id, source, destination}; nil if there is none. `frame_size`: on the wire.
+function packet.segment(frame, frame_size, source_port, destination_port)
     local tcp, ip, version = find_transport(frame, source_port, destination_port, TCP)
-    local offset = tcp and byte(frame, tcp + 12)
-    if not offset then
+    local offset, flags = byte(frame, tcp and tcp + 12 or 0, tcp and tcp + 13 or 0)
+    if not flags then
         return nil
     end
-    local last
-    if version == 4 then
-        last = ip + u16(frame, ip + 2) - 1
-    else
-        last = ip + 39 + u16(frame, ip + 4)
+    local size_on_wire = version == 4 and u16(frame, ip + 2) or u16(frame, ip + 4) + 40
+    if size_on_wire <= 40 and u16(frame, ip + (version == 4 and 2 or 4)) == 0 then
+        size_on_wire = frame_size - ip + 1 -- the network card divides it
     end
-    local payload = sub(frame, tcp + floor(offset / 16) * 4, last)
-    if payload == "" then
-        return nil
-    end
-    local sequence = u16(frame, tcp + 4) * 65536 + u16(frame, tcp + 6)
-    return payload, (sequence + #payload) % 4294967296, addresses(frame, ip, version)
+    local first, last = tcp + floor(offset / 16) * 4, ip + size_on_wire - 1
+    local source, destination = addresses(frame, ip, version)
+    return {
+        payload = sub(frame, first, last), size = math.max(0, last - first + 1),
+        sequence = u16(frame, tcp + 4) * 65536 + u16(frame, tcp + 6),
+        syn = floor(flags / 2) % 2 == 1, ack = floor(flags / 16) % 2 == 1,
+        ttl = byte(frame, ip + (version == 4 and 8 or 7)), ip_id = version == 4 and u16(frame, ip + 4) or nil,
+        source = source, destination = destination,
+    }
 end
 
 -- Whether an IP header begins at position `at` of a frame with `size` bytes on the wire: only padding may follow its

@@ -1,6 +1,7 @@
 --[[ A queue of the packets that may carry IKE. Adding a packet costs as little as possible; packets are parsed only
 when a field of the plugin is needed, which is never for a plain packet list. ]]
 local Fragments = require("ikex.ipfragments")
+local Streams = require("ikex.streams")
 local message = require("ikex.message")
 local packet = require("ikex.packet")
 
@@ -13,25 +14,27 @@ local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
+local FROM_STREAM = -1 -- in place of the ports of a packet
 local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
-local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
--- Of TCP, which begin again at 0 (RFC 9293, 3.4); a distance of less than half is forwards.
-local SEQUENCE_NUMBERS, HALF = 4294967296, 2147483648
-local MAX_GAPS = 64 -- of a direction of a stream
 
 PacketQueue.TAIL = TAIL
 
 --- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys; `tcp_ports`: those of
--- IKE in TCP, as keys.
-function PacketQueue.new(keep_all, tcp_ports)
-    local self = setmetatable({
+-- IKE in TCP, as keys; `on_message`: called with each message of a TCP stream; `on_repeat`: with each of these of which
+-- another segment comes later (see `Streams`).
+function PacketQueue.new(keep_all, tcp_ports, on_message, on_repeat)
+    local self
+    self = setmetatable({
         keep_all = keep_all,
         tcp_ports = tcp_ports,
         fragments = Fragments.new(),
-        segments = {}, -- TCP segments by direction, without those of messages that are complete
-        next_sequence = {}, -- the sequence number after the latest segment, by direction
-        gaps = {}, -- bytes before it that no segment had, {first sequence number, size}, by direction
+        on_message = on_message,
+        segments = {}, -- of TCP, see `Streams:add`
+        found = {}, -- messages of TCP streams that have not been queued yet
+        streams = Streams.new(function(found)
+            self.found[#self.found + 1] = found
+        end, on_repeat),
         last_time = 0, -- of all packets, s
         last_queued = 0, -- of the packets that were added, s
         last_processed = 0,
@@ -47,8 +50,9 @@ end
 -- Parallel arrays: a table for each packet would need more time and memory.
 function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
-    self.tails, self.lengths, self.endpoints = {}, {}, {}
+    self.tails, self.lengths = {}, {}
     self.usual = {} -- positions of the messages of `is_usual_message`
+    self.messages = {} -- of TCP streams, by index
     self.count, self.compacted, self.held = 0, 0, 0
     self.disordered = false
 end
@@ -128,23 +132,35 @@ function PacketQueue:from_tvb(number, time, size, tvb, methods, source_port, des
     self:with_ports(number, time, size, read(tvb), source_port, destination_port)
 end
 
+--- Add a packet on a port of IKE in TCP, if it is a TCP segment with data or a SYN.
+function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
+    local segment = packet.segment(raw, size, source_port, destination_port)
+    if segment and (segment.size > 0 or segment.syn) then
+        if time < self.last_queued then
+            self.stepped_back = self.stepped_back or self.last_queued - time > 1
+        else
+            self.last_queued = time
+        end
+        segment.number, segment.time, segment.frame_size = number, PacketQueue.microseconds(time), size
+        segment.source_port, segment.destination_port = source_port, destination_port
+        self.segments[#self.segments + 1] = segment
+    end
+end
+
 --- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame; `raw`: its bytes.
 function PacketQueue:with_ports(number, time, size, raw, source_port, destination_port)
     local on_4500 = source_port == 4500 or destination_port == 4500
-    if on_4500 and not packet.is_marked(raw, source_port, destination_port) then
+    local on_tcp = self.tcp_ports[source_port] or self.tcp_ports[destination_port]
+    if (on_4500 or on_tcp) and not packet.is_marked(raw, source_port, destination_port) then
         local udp = packet.datagram(raw, source_port, destination_port)
-        if udp and not packet.message(raw, udp, source_port, destination_port) then
+        if not udp and on_tcp and not packet.ip_fragment(raw, size) then
+            self:segment(number, time, size, raw, source_port, destination_port)
+            return
+        elseif udp and on_4500 and not packet.message(raw, udp, source_port, destination_port) then
             return -- ESP
         end
     end
     append(self, number, time, size, raw, source_port * 65536 + destination_port)
-end
-
---- Add a packet on a port of IKE in TCP that is no port of IKE in UDP, if it is a TCP segment with data.
-function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
-    if packet.segment(raw, source_port, destination_port) then
-        append(self, number, time, size, raw, source_port * 65536 + destination_port)
-    end
 end
 
 --- Add a packet without ports, if it is an IP fragment of UDP.
@@ -155,21 +171,6 @@ function PacketQueue:without_ports(number, time, size, raw)
     end
 end
 
---- Add a message of a TCP stream; `data`: nil if it is not IKE. Called before the packet with its last segment is
--- added.
-function PacketQueue:tcp_message(number, time, size, data, source, destination, source_port, destination_port)
-    append(self, number, time, size, data or "", -1)
-    self.endpoints[self.count] = {
-        source = source, destination = destination, source_port = source_port, destination_port = destination_port,
-    }
-end
-
-local function format_direction(endpoints)
-    return string.format(
-        "%s %d %s %d", endpoints.source, endpoints.source_port, endpoints.destination, endpoints.destination_port
-    )
-end
-
 local function new_record(number, time, frame_size, data, at, endpoints)
     return {
         number = number, time = time, frame_size = frame_size, data = data, at = at, length = #data - at + 1,
@@ -178,83 +179,29 @@ local function new_record(number, time, frame_size, data, at, endpoints)
     }
 end
 
--- Process a message of a TCP stream, with its segments except the last.
-local function process_tcp_message(self, number, time, frame_size, raw, endpoints, callback)
-    local key = format_direction(endpoints)
-    local segments = self.segments[key] or {}
-    self.segments[key] = nil
-    local repeated = self.latest_tcp_number == number
-    self.latest_tcp_number = number
-    if raw ~= "" then
-        local record = new_record(number, time, frame_size, raw, 1, endpoints)
-        record.segments, record.repeated_number = segments, repeated
-        callback(record)
+-- Reassemble the TCP streams from the queued segments, and queue the messages in them with the times of their first
+-- segments. `final_time`: see `Streams:flush`, nil if the capture goes on.
+local function queue_messages(self, final_time)
+    local segments = self.segments
+    self.segments = {}
+    for _, segment in ipairs(segments) do
+        self.streams:add(segment)
     end
-end
-
--- Note the bytes of a segment: whether it is the first one that has them. Segments may be out of order; bytes before
--- the first segment of a direction count as retransmitted.
-local function note_segment(self, key, next_sequence, size)
-    local begin = (next_sequence - size) % SEQUENCE_NUMBERS
-    local latest = self.next_sequence[key] or begin
-    local gaps = self.gaps[key] or {}
-    local advance = (next_sequence - latest) % SEQUENCE_NUMBERS
-    if advance > 0 and advance < HALF then
-        self.next_sequence[key] = next_sequence
-        local missing = (begin - latest) % SEQUENCE_NUMBERS
-        if missing > 0 and missing < HALF then
-            gaps[#gaps + 1] = { first = latest, size = missing }
-            self.gaps[key] = gaps
-            if #gaps > MAX_GAPS then
-                table.remove(gaps, 1)
-            end
-        end
-        return true
+    if final_time then
+        self.streams:flush(final_time)
     end
-    for index, gap in ipairs(gaps) do
-        local before = (begin - gap.first) % SEQUENCE_NUMBERS
-        if before < gap.size then
-            local after = gap.size - before - size
-            table.remove(gaps, index)
-            if before > 0 then
-                gaps[#gaps + 1] = { first = gap.first, size = before }
-            end
-            if after > 0 then
-                gaps[#gaps + 1] = { first = next_sequence, size = after }
-            end
-            return true
-        end
+    local found = self.found
+    self.found = {}
+    table.sort(found, function(a, b)
+        return a.time < b.time or (a.time == b.time and a.numbers[1] < b.numbers[1])
+    end)
+    for _, each in ipairs(found) do
+        local n = self.count + 1
+        self.count, self.messages[n] = n, each
+        self.numbers[n], self.times[n], self.sizes[n] = each.numbers[1], each.time / 1e6, each.bytes
+        self.raws[n], self.ports[n] = "", FROM_STREAM
+        self.disordered = self.disordered or self.count > 1
     end
-    return false
-end
-
--- Whether a segment has only the prefix of a stream, or a part of it, which only the first ones of a direction have.
-local function is_prefix(self, key, payload)
-    if payload == PREFIX then
-        return true
-    end
-    return not self.next_sequence[key] and #payload < #PREFIX and PREFIX:find(payload, 1, true) ~= nil
-end
-
--- Process a TCP segment; the messages that end in it have been processed before.
-local function process_segment(self, number, time, frame_size, raw, source_port, destination_port)
-    local payload, next_sequence, source, destination = packet.segment(raw, source_port, destination_port)
-    if not payload then
-        return
-    end
-    local key = format_direction({
-        source = source, destination = destination, source_port = source_port, destination_port = destination_port,
-    })
-    if is_prefix(self, key, payload) then
-        return
-    end
-    local is_new = note_segment(self, key, next_sequence, #payload)
-    if not is_new or self.latest_tcp_number == number then
-        return
-    end
-    local list = self.segments[key] or {}
-    self.segments[key] = list
-    list[#list + 1] = { number = number, time = time, frame_size = frame_size }
 end
 
 local function process_fragment(self, number, time, frame_size, raw, at, callback)
@@ -288,6 +235,9 @@ local function process_packet(self, n, callback)
     if usual then
         process_datagram(self, n, usual, USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
         return
+    elseif ports == FROM_STREAM then
+        self.on_message(self.messages[n])
+        return
     elseif ports > 0 then
         udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
         if udp and not fragmented then
@@ -297,22 +247,14 @@ local function process_packet(self, n, callback)
         end
     end
     local number, time, frame_size = self.numbers[n], PacketQueue.microseconds(self.times[n]), self.sizes[n]
-    if ports < 0 then
-        process_tcp_message(self, number, time, frame_size, raw, self.endpoints[n], callback)
-        return
-    end
     process_fragment(self, number, time, frame_size, raw, ip, callback)
-    local may_be_segment = self.tcp_ports[source_port] or self.tcp_ports[destination_port]
-    if not udp and may_be_segment and self.fragments.frames[number] == nil then
-        process_segment(self, number, time, frame_size, raw, source_port, destination_port)
-    end
 end
 
 -- Process the packet whose turn it is.
 local function process_next(self, n, callback, add_usual)
     local time, at = self.times[n], self.usual[n]
     if time < self.last_processed then
-        self.late = self.late + 1
+        self.late = self.late + (self.ports[n] == FROM_STREAM and 0 or 1)
     else
         self.last_processed = time
     end
@@ -327,18 +269,22 @@ local function process_only(self, callback, add_usual)
     if self.usual[1] then
         self.tails[1], self.lengths[1], self.usual[1] = nil, nil, nil
     else -- it may be compacted, or of a TCP stream
-        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+        self.tails[1], self.lengths[1], self.messages[1] = nil, nil, nil
     end
     self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
 end
 
 --- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), frame_size,
--- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group, segments}, which
--- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
--- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments;
--- `segments`: its TCP segments except the last. `add_usual`: called before with the index of a usual message (see
+-- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group}, which is valid
+-- until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
+-- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments.
+-- Messages of TCP streams are passed to `on_message`; `final_time`: of the end of the capture, us, nil if it goes on.
+-- `add_usual`: called before with the index of a usual message (see
 -- `is_usual_message`) and its position; if it returns true, it has added the message, and `callback` is not called.
-function PacketQueue:process(callback, add_usual)
+function PacketQueue:process(callback, add_usual, final_time)
+    if final_time or self.segments[1] then
+        queue_messages(self, final_time)
+    end
     if self.count == 1 then
         process_only(self, callback, add_usual)
         return
@@ -362,6 +308,11 @@ function PacketQueue:process(callback, add_usual)
     if count > 0 then
         self:clear()
     end
+end
+
+--- Whether no packet waits to be processed.
+function PacketQueue:is_empty()
+    return self.count == 0 and not self.segments[1]
 end
 
 --- Seconds, as Wireshark has them, in integer microseconds.

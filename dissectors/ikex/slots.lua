@@ -290,6 +290,14 @@ local function note_fragment(slot, datagram, count)
     return true
 end
 
+--- Build the transmissions of a slot again: one of its datagrams has changed.
+function slots.regroup(slot)
+    slot.grouped, slot.stale = nil, true
+    if slot.pair.exchanges then
+        slot.pair.changed = true
+    end
+end
+
 --- Append a datagram to its slot, which has others.
 function slots.append(slot, datagram)
     local count, fragment = #slot, datagram[FRAGMENT]

@@ -22,8 +22,6 @@ local CERTAIN = LENGTH + MARKER + 28
 local ESP_HEADER = 8
 
 local protocol, field, expert_info, subprotocols
--- See `register`.
-local on_message
 
 -- By direction of a stream: the number of the frame from which on the start of the messages is known.
 local synchronised_since = {}
@@ -79,9 +77,6 @@ local function format_direction(pinfo)
 end
 
 local function call_dissector(name, tvb, pinfo, tree)
-    if on_message then
-        on_message(name, tvb, pinfo)
-    end
     -- A dissector that reads past the end reports this in the tree, and also raises a Lua error.
     pcall(subprotocols[name].call, subprotocols[name], tvb, pinfo, tree)
 end
@@ -216,10 +211,8 @@ local function dissect(tvb, pinfo, tree)
     return total
 end
 
--- Register the protocol "iketcp" and its ports. To be called once, while Wireshark loads. `callback`, if given, is
--- called with "isakmp" or "esp", the message as a Tvb, and pinfo, before the built-in dissector.
-function tcp.register(callback)
-    on_message = callback
+-- Register the protocol "iketcp" and its ports. To be called once, while Wireshark loads.
+function tcp.register()
     protocol = Proto("iketcp", "IKE and ESP in TCP (RFC 9329)")
     field = {
         prefix = ProtoField.string("iketcp.prefix", "Stream prefix"),

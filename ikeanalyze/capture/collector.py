@@ -33,7 +33,7 @@ from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.plain import read_plain_packets
-from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams, make_segment
+from ikeanalyze.capture.decode.tcp_reassembly import MessagePart, StreamMessage, TcpSegment, TcpStreams, make_segment
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.formats.records import EARLIEST_NS, LATEST_NS, PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
@@ -552,24 +552,24 @@ class FrameCollector:
 
     def _append_segments(self, segments: list[TcpSegment]) -> None:
         """Count finished segments, and append rows for those that carried IKE messages."""
-        shares: list[tuple[TcpSegment, StreamMessage, int]] = []
+        shares: list[tuple[TcpSegment, MessagePart, int]] = []
         for segment in segments:
             self.accounting.add(segment.category, 1, segment.length)
-            shares.extend((segment, message, size) for message, size in segment.ike_shares())
+            shares.extend((segment, part, size) for part, size in segment.ike_shares())
             if segment.foreign:
                 continue
-            for message, _ in segment.parts:
-                if message.error is not None:
-                    self._warn(segment.number, message.error)
-                    message.error = None  # warn once per message
+            for part in segment.parts:
+                if part.message.error is not None:
+                    self._warn(segment.number, part.message.error)
+                    part.message.error = None  # warn once per message
         if shares:
             self._append_shares(shares)
 
-    def _append_shares(self, shares: list[tuple[TcpSegment, StreamMessage, int]]) -> None:
+    def _append_shares(self, shares: list[tuple[TcpSegment, MessagePart, int]]) -> None:
         """Append a row for each message of a segment, given with the bytes of the frame that count for the message."""
         first: dict[int, tuple[TcpSegment, StreamMessage]] = {}
-        for segment, message, _ in shares:
-            first.setdefault(id(message), (segment, message))
+        for segment, part, _ in shares:
+            first.setdefault(id(part.message), (segment, part.message))
         messages = [message for _, message in first.values()]
         for owner, message in first.values():
             if message.datagram is None:
@@ -586,12 +586,13 @@ class FrameCollector:
         self.messages.add(datagrams, buffer, begin, end, find_cleartext_messages(header), header)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in messages], np.uint64)
         place = {identity: index for index, identity in enumerate(first)}
-        repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
+        repeat = np.array([place[id(part.message)] for _, part, _ in shares], np.int64)
         segments = [segment for segment, _, _ in shares]
         self._rows.append(
             len(segments),
             {
                 **_common_columns(segments),
+                "resent": np.array([part.resent for _, part, _ in shares], np.bool_),
                 "bytes": np.array([size for _, _, size in shares], np.uint32),
                 "captured": np.array([min(segment.captured, size) for segment, _, size in shares], np.uint32),
                 "encapsulation": np.uint8(Encapsulation.TCP_4500),
@@ -643,6 +644,7 @@ def _set_inner_categories(category: UInt8Array, row: Int64Array, found: UInt8Arr
 def _fragment_columns(fragments: Sequence[IpFragment]) -> Columns:
     return {
         **_common_columns(fragments),
+        "resent": np.array([fragment.resent for fragment in fragments], np.bool_),
         "bytes": np.array([fragment.length for fragment in fragments], np.uint32),
         "captured": np.array([fragment.captured for fragment in fragments], np.uint32),
         "ip_fragment": np.ones(len(fragments), np.bool_),
@@ -657,5 +659,4 @@ def _common_columns(parts: Sequence[IpFragment | TcpSegment]) -> Columns:
         "interface": np.array([part.interface for part in parts], np.uint32),
         "ttl": np.array([part.ttl for part in parts], np.uint8),
         "capture_duplicate": np.array([part.repeated for part in parts], np.bool_),
-        "resent": np.array([part.resent for part in parts], np.bool_),
     }

@@ -259,7 +259,7 @@ def test_the_plugin_counts_all_segments_of_messages_on_each_tcp_port(tshark, por
     assert done.lines == ["1\t\t3", "2\t\t3", "3\t34\t"]
 
 
-def test_segments_out_of_order_count_for_their_message_and_again_they_do_not(tshark):
+def test_segments_out_of_order_and_again_count_for_their_message(tshark):
     stream, trace = PREFIX + framed(REQUEST), Trace()
     parts = [(at, stream[at : at + 60]) for at in range(0, len(stream), 60)]
     assert len(parts) >= 4
@@ -267,8 +267,9 @@ def test_segments_out_of_order_count_for_their_message_and_again_they_do_not(tsh
     for number, index in enumerate(order):
         at, part = parts[index]
         trace.ip(2 * number * MS, transport.tcp_packet(part, 40000, 4500, 1 + at))
-    options = ("-n", "-o", "tcp.reassemble_out_of_order:TRUE", "-q", "-z", "ikex,handshakes")
-    done = tshark.run(*options, capture=trace.pcap(), plugins=ROOT / "dissectors")
-    [line] = [line.split() for line in done.lines if line.startswith("  1")]
-    headers = 14 + 20 + 20
-    assert line[5:8] == ["1", str(len(parts)), str(len(stream) + len(parts) * headers)]
+    size = sum(len(packet.data) for packet in trace.packets)
+    for preference in ("TRUE", "FALSE"):
+        options = ("-n", "-o", f"tcp.reassemble_out_of_order:{preference}", "-q", "-z", "ikex,handshakes")
+        done = tshark.run(*options, capture=trace.pcap(), plugins=ROOT / "dissectors")
+        [line] = [line.split() for line in done.lines if line.startswith("  1")]
+        assert line[5:8] == ["1", str(len(order)), str(size)]

@@ -53,3 +53,31 @@ def test_report_and_plugin_diagnose_the_path(tshark):
     [diagnoses] = ikeanalyze.read(path).handshakes["diagnosis"].to_list()
     assert [diagnosis["code"] for diagnosis in diagnoses] == ["path-drops-fragments"]
     assert fields(tshark, path, "ikex.diagnosis.code", only="frame.number == 1") == [["path-drops-fragments"]]
+
+
+def interleave_requests():
+    """Requests of hosts 1, 3, and 5 in this order. The first one lacks its last IP fragment and comes again at the end;
+    the last IP fragment of the second one comes after the third request.
+    """
+    trace = Trace(mtu=200)
+    lacking, late, between = (Handshake(host, initiator=f"192.0.2.{host}").setup()[0] for host in (1, 3, 5))
+    trace.drop(trace.message(0, lacking)[1:])
+    last = trace.message(SECOND, late)[-1:]
+    trace.drop(last)
+    trace.repeat(last, 20 * MS)
+    trace.mtu = 1500
+    trace.message(SECOND + 10 * MS, between)
+    trace.message(2 * SECOND, lacking)
+    return trace.pcap()
+
+
+@pytest.mark.usefixtures("implementation")
+def test_reports_number_handshakes_by_their_first_fragments():
+    addresses = ikeanalyze.read(interleave_requests()).handshakes["initiator_address"].to_list()
+    assert addresses == ["192.0.2.1", "192.0.2.3", "192.0.2.5"]
+
+
+@pytest.mark.turns
+def test_the_plugin_numbers_handshakes_by_their_first_fragments(tshark):
+    shown = fields(tshark, interleave_requests(), "ikex.handshake", "ip.src", only="ikex.handshake")
+    assert sorted(shown) == [["1", "192.0.2.1"], ["1", "192.0.2.1"], ["2", "192.0.2.3"], ["3", "192.0.2.5"]]

@@ -235,6 +235,14 @@ def begin_within_an_ike_sa_before_another_out_of_order():
     return trace, [1, 1, 2, 2, 2, 2, 1, 1]
 
 
+def begin_another_ike_sa_between_request_and_response():
+    """The response shows that the request began an IKE SA of its own, before the one between them."""
+    trace = begin_within_an_earlier_ike_sa()
+    between = Handshake(3, initiator="192.0.2.3").setup()
+    trace.message(SECOND + 5 * MS, between[0])
+    return trace, [1, 1, 2, 3, 2, 2, 2, 1, 1]
+
+
 def begin_within_an_ike_sa_before_a_refusal():
     """The request that the responder refuses is missing, and the IKE SA of the next one has another responder's SPI."""
     trace = begin_within_an_earlier_ike_sa(before="COOKIE")
@@ -300,6 +308,7 @@ CASES = (
     begin_within_an_ike_sa_before_an_unanswered_request,
     begin_within_an_ike_sa_whose_request_comes_twice,
     begin_within_an_ike_sa_before_another_out_of_order,
+    begin_another_ike_sa_between_request_and_response,
     begin_within_an_ike_sa_before_a_refusal,
     begin_with_the_response_that_refuses_the_first_request,
     begin_within_two_ike_sas_before_unanswered_requests,

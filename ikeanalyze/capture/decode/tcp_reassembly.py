@@ -25,6 +25,9 @@ PREFIX: Final = b"IKETCP"
 _MIN_IKE_BYTES: Final = 2 + len(NON_ESP_MARKER) + IKE_HEADER_BYTES
 #: Out-of-order segments that are held; then the missing segment is skipped.
 _MAX_HELD: Final = 64
+#: Segments that show where a stream without SYN begins: TCP takes a segment that comes after three later ones for lost
+#: (RFC 5681, section 3.2), so one that is only out of order comes before.
+_FIRST_SEGMENTS: Final = 4
 #: Missing bytes between two segments; a larger gap means another connection or invalid data.
 _MAX_GAP: Final = 1 << 20
 #: Messages of a direction that retransmitted segments are still assigned to.
@@ -59,6 +62,14 @@ class StreamMessage(Struct, eq=False):
     datagram: int | None = None  # set by the FrameCollector
 
 
+class MessagePart(Struct, eq=False):
+    """The part of a message that a segment carries."""
+
+    message: StreamMessage
+    size: int  # bytes
+    resent: bool  # all of these bytes were sent before
+
+
 class TcpSegment(Struct, eq=False):
     """A TCP segment, and the messages in it."""
 
@@ -77,11 +88,11 @@ class TcpSegment(Struct, eq=False):
     tunnel: int = 0  # number in the TunnelBook
     begin: int = 0  # of its payload in the stream: the sequence number, not reduced modulo 2**32
     end: int = 0
-    parts: list[tuple[StreamMessage, int]] = field(default_factory=list)  # messages, and the bytes of each
+    fresh: int = 0  # position of its first byte that was not sent before
+    parts: list[MessagePart] = field(default_factory=list)
     foreign: bool = False  # of a connection that does not follow RFC 9329
     malformed: bool = False  # the TCP header is truncated or invalid
     repeated: bool = False  # a duplicate of the capture
-    resent: bool = False  # a retransmission: all of its bytes were sent before
 
     @property
     def category(self) -> PacketCategory:
@@ -90,20 +101,27 @@ class TcpSegment(Struct, eq=False):
             return PacketCategory.MALFORMED
         if self.foreign:
             return PacketCategory.OTHER
-        kinds = {message.kind for message, _ in self.parts}
+        kinds = {part.message.kind for part in self.parts}
         for kind, category in _CATEGORIES:
             if kind in kinds:
                 return category
         return PacketCategory.TCP_ENCAPSULATION
 
-    def ike_shares(self) -> Iterator[tuple[StreamMessage, int]]:
-        """The IKE messages, and the bytes of the frame that count for each; headers count for the first message."""
+    def ike_shares(self) -> Iterator[tuple[MessagePart, int]]:
+        """The parts of IKE messages, and the bytes of the frame that count for each; headers count for the first."""
         if self.foreign:
             return
-        parts = [(message, size) for message, size in self.parts if message.kind is StreamMessageKind.IKE]
-        others = sum(size for _, size in parts[1:])
-        for index, (message, size) in enumerate(parts):
-            yield message, size if index else self.length - others
+        parts = [part for part in self.parts if part.message.kind is StreamMessageKind.IKE]
+        others = sum(part.size for part in parts[1:])
+        for index, part in enumerate(parts):
+            yield part, part.size if index else self.length - others
+
+    def add_part(self, message: StreamMessage, begin: int, end: int) -> None:
+        """Note a message with this range of the stream, if the segment has bytes of it."""
+        last = min(end, self.end)
+        size = last - max(begin, self.begin)
+        if size > 0:
+            self.parts.append(MessagePart(message, size, last <= self.fresh))
 
 
 _CATEGORIES: Final = (
@@ -174,6 +192,8 @@ class _StreamDirection:
         self._state = _State.LOST
         self._expects_prefix = False
         self._syn: int | None = None  # sequence number of the SYN
+        #: Of a stream without SYN, until its beginning is known: sequence number, bytes, size on the wire.
+        self._first: list[tuple[int, bytes, int, TcpSegment]] = []
         self._next: int | None = None  # position after the buffer
         self._parsed = 0  # position of the buffer's first byte
         self._buffer = bytearray()
@@ -201,14 +221,18 @@ class _StreamDirection:
     def add(self, sequence: int, payload: bytes, size: int, segment: TcpSegment) -> None:
         """Add a segment with data; `payload` as captured, `size` on the wire."""
         if self._next is None:
-            self._next = self._parsed = sequence
+            self._first.append((sequence, payload, size, segment))
+            if len(self._first) >= _FIRST_SEGMENTS:
+                self._begin_without_syn()
+            return
         begin = self._next + _distance(self._next & 0xFFFFFFFF, sequence)
         if size == 1 and begin == self._next - 1:
             self._finish_segment(segment)  # a keepalive probe without data (RFC 9293, 3.8.4)
             return
         segment.begin, segment.end = begin, begin + size
         segment.repeated = self._is_duplicate(segment)
-        segment.resent = segment.end <= self._next or self._held.get(begin, (b"", 0))[1] >= size
+        is_resent = segment.end <= self._next or self._held.get(begin, (b"", 0))[1] >= size
+        segment.fresh = segment.end if is_resent else max(begin, self._next)
         self._recent.append((begin, size, segment))
         if begin < self._parsed:
             self._assign_parsed(segment)
@@ -224,8 +248,21 @@ class _StreamDirection:
                 self._skip_gap()
         self._drain()
 
+    def _begin_without_syn(self) -> None:
+        """Start the stream with the earliest of its first segments, which may be out of order."""
+        first, self._first = self._first, []
+        origin = first[0][0]
+        ahead = min(
+            _distance(origin, sequence) for sequence, *_ in first if abs(_distance(origin, sequence)) <= _MAX_GAP
+        )
+        self._next = self._parsed = origin + ahead
+        for sequence, payload, size, segment in first:
+            self.add(sequence, payload, size, segment)
+
     def flush(self) -> None:
         """Parse the remaining bytes and finish all segments at the end of the stream."""
+        if self._first:
+            self._begin_without_syn()
         while self._held:
             self._skip_gap()
             self._drain()
@@ -249,9 +286,7 @@ class _StreamDirection:
 
     def _assign_parsed(self, segment: TcpSegment) -> None:
         for begin, end, message in self._history:
-            overlap = min(end, segment.end) - max(begin, segment.begin)
-            if overlap > 0:
-                segment.parts.append((message, overlap))
+            segment.add_part(message, begin, end)
 
     def _finish_segment(self, segment: TcpSegment) -> None:
         segment.foreign = self._connection.foreign
@@ -388,9 +423,7 @@ class _StreamDirection:
         if message is not None:
             self._history.append((begin, end, message))
             for segment in self._waiting:
-                overlap = min(end, segment.end) - max(begin, segment.begin)
-                if overlap > 0:
-                    segment.parts.append((message, overlap))
+                segment.add_part(message, begin, end)
         self._parsed = end
         del self._buffer[:size]
         while self._boundaries and self._boundaries[0] < end:

@@ -228,10 +228,10 @@ class _StreamRewriter:
         self._out[:at] = self._data[:at]
         self._skip_esp(at)
         bodies = {
-            message.data: None
-            for part in parts
-            for message, _ in part.segment.parts
-            if message.kind is StreamMessageKind.IKE
+            part.message.data: None
+            for stream_part in parts
+            for part in stream_part.segment.parts
+            if part.message.kind is StreamMessageKind.IKE
         }
         for body in bodies:
             self._rewrite_message(body)

@@ -1,4 +1,4 @@
-from itertools import permutations
+from itertools import pairwise, permutations
 from random import Random
 
 import pytest
@@ -229,6 +229,30 @@ def test_capture_begun_in_the_middle() -> None:
     capture = read_trace(connection)
     assert counted(capture) == {"tcp_encapsulation": 1, "esp": 1, "ike": 3}
     assert rows(capture, "number", "message_id") == [(3, 1), (4, 1), (4, 2), (5, 0)]
+
+
+@pytest.mark.parametrize("isn", [1000, 2**32 - 300])
+def test_first_segments_without_syn_may_be_out_of_order(isn: int) -> None:
+    """The connection was set up before the capture began."""
+    data = tcp_framed(INIT) + tcp_framed(MESSAGES[0]) + tcp_framed(MESSAGES[1])
+    cuts = [0, 150, 300, 500, len(data)]
+    for order in permutations(pairwise(cuts)):
+        connection = Connection(isn=isn, syn=False)
+        for begin, end in order:
+            connection.segment(True, data[begin:end], seq=isn + begin)
+        capture = read_trace(connection)
+        assert counted(capture) == {"ike": 4}
+        assert set(rows(capture, "message_id")) == {(0,), (1,), (2,)}
+
+
+def test_a_segment_after_four_later_ones_does_not_begin_a_stream() -> None:
+    """TCP sends it again then: its first transmission was before the capture."""
+    connection = Connection(syn=False)
+    first, *later = (tcp_framed(message) for message in MESSAGES[:6])
+    for message in later:
+        connection.segment(True, message)
+    connection.segment(True, first, seq=connection.first[True] - len(first))
+    assert counted(read_trace(connection)) == {"ike": 5, "tcp_encapsulation": 1}
 
 
 def test_streams_may_begin_with_the_prefix() -> None:
