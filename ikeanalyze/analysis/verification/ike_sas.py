@@ -12,6 +12,7 @@ from ikeanalyze.analysis.handshakes.rekey_exchanges import RekeyedSa, read_rekey
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.crypto.algorithms import PrfAlgorithm, find_prf, get_prf
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
@@ -89,6 +90,17 @@ class IkeSaRecord:
         if self.parent is not None or self.chosen is None or self.is_resumed:
             return 0
         return len({slot for slot, _ in self.chosen.list_additional_key_exchanges()})
+
+
+def find_negotiated_prf(sa: IkeSaRecord) -> PrfAlgorithm | None:
+    """The PRF of the negotiation, or else of the key files; None: unknown or not supported."""
+    if (negotiated := get_prf(sa.chosen)) is not None:
+        return negotiated
+    for entry in sa.key_sets:
+        name = None if entry.keys.derivation is None else entry.keys.derivation.prf
+        if name is not None and (prf := find_prf(name)) is not None:
+            return prf
+    return None
 
 
 def get_key_values(keys: KeySet) -> Values:
