@@ -233,6 +233,10 @@ function keyfile.read(path, loaded)
         report(loaded, path, "compressed; unpack it, or convert it with `ikeanalyze keys FILE --to json`")
         return
     end
+    if text:find("^__CURSOR=") then -- the lengths of texts of several lines are binary
+        report(loaded, path, "journald's export format, which is not read; use journalctl -o json --all")
+        return
+    end
     if text:find("^\255\254") or text:find("^\254\255") then -- UTF-16, as Windows PowerShell writes
         text = text:sub(3):gsub("%z", "")
     end
