@@ -42,6 +42,7 @@ function Capture.new(keyring, has_window, tcp_ports)
         radius = Radius.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
+        tickets = {}, -- the suite of the IKE SA that was given a ticket, by ticket
         has_port_4500 = false, -- whether an IKE message used UDP port 4500
         responders_on_4500 = {}, -- addresses of responders that sent something from UDP port 4500
         by_frame = {}, -- the datagram of each frame; false if it has several

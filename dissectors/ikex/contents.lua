@@ -11,10 +11,14 @@ local message_table = require("ikex.message_table")
 local proposals = require("ikex.proposals")
 
 local contents = {}
+local decode_earlier -- see below
 
 local PLAIN = Datagram.PLAIN
 local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 43, 44
+local IKE_SESSION_RESUME = 38
 local ADDITIONAL_KEY_EXCHANGE = 16441
+local TICKET_LT_OPAQUE, TICKET_OPAQUE = 16409, 16413
+local LIFETIME_BYTES = 4 -- before the ticket in TICKET_LT_OPAQUE
 local IKE = 1 -- protocol of a proposal
 local MAX_PREDECESSORS = 64 -- IKE SAs of the same hosts
 
@@ -168,6 +172,34 @@ local function decode_init(sa, content)
     end
 end
 
+-- What an IKE SA negotiated: {suite, nonces}.
+local function get_negotiated(capture, sa, spis)
+    return sa.suite and sa or capture.negotiated[spis] or sa
+end
+
+-- Note the suite of an IKE SA that was given a ticket, which a resumed one then has (RFC 5723, sections 5 and 7).
+local function note_ticket(capture, sa, content)
+    local suite = get_negotiated(capture, sa, content.data:sub(1, 16)).suite
+    local notify = suite and contents.notify(content, TICKET_LT_OPAQUE)
+    if notify then
+        capture.tickets[notify.data:sub(LIFETIME_BYTES + 1)] = suite
+    end
+end
+
+-- The messages of IKE_SESSION_RESUME name no algorithms. Their keys may need those of the IKE SA with the ticket.
+local function decode_resume(capture, sa, content)
+    if not content.response then
+        sa.resume_request = content
+    elseif contents.first(content, message.NONCE) and sa.resume_request then
+        local notify = contents.notify(sa.resume_request, TICKET_OPAQUE)
+        if notify and capture.keyring.lacks_algorithms then
+            decode_earlier(capture, sa)
+            sa.suite = capture.tickets[notify.data]
+        end
+        sa.nonces = nonce_of(sa.resume_request) .. nonce_of(content)
+    end
+end
+
 -- Purpose and negotiated values of a CREATE_CHILD_SA exchange.
 local function decode_create_child(capture, sa, content)
     local pair = content.pair
@@ -242,8 +274,13 @@ local function add_content(capture, sa, datagram, content)
     end
     if content.pair.exchange == IKE_SA_INIT then
         decode_init(sa, content)
+    elseif content.pair.exchange == IKE_SESSION_RESUME then
+        decode_resume(capture, sa, content)
     elseif content.pair.exchange == CREATE_CHILD_SA then
         decode_create_child(capture, sa, content)
+    end
+    if content.encrypted then
+        note_ticket(capture, sa, content)
     end
     follow_link(sa, content)
     decode_key_exchange(sa, content)
@@ -308,7 +345,7 @@ local function decrypt(capture, sa, datagram)
         from_initiator = datagram.slot.from_initiator,
     }
     local spi_i, spi_r = data:sub(1, 8), data:sub(9, 16)
-    local negotiated = sa.suite and sa or capture.negotiated[spi_i .. spi_r] or sa
+    local negotiated = get_negotiated(capture, sa, spi_i .. spi_r)
     local decrypted, has_wrong_key =
         capture.keyring:decrypt(spi_i, spi_r, encrypted, negotiated.suite, negotiated.nonces, epoch)
     if not decrypted then
@@ -381,7 +418,15 @@ local function decode(capture, sa, datagram)
     end
 end
 
---- Decode the new messages of an IKE SA. `capture`: {keyring, conversation, replaced, negotiated}.
+-- Decode all IKE SAs that began before a resumed one: the client may have another address now.
+function decode_earlier(capture, sa)
+    local sas = capture.conversation.sas
+    for number = 1, sa.number - 1 do
+        contents.update(capture, sas[number])
+    end
+end
+
+--- Decode the new messages of an IKE SA. `capture`: {keyring, conversation, replaced, negotiated, tickets}.
 function contents.update(capture, sa)
     local undecoded = sa.undecoded
     if #undecoded == 0 then

@@ -27,6 +27,8 @@ local function parse_hex(value, size)
     return data
 end
 
+local KEY1_BYTES = { [16] = true, [24] = true, [32] = true } -- of ciphers of IKEv1; DES has 8
+
 --- Key sets, IKEv1 keys and problems of no file, to which `read` and `add_row` add.
 function keyfile.new()
     return { sets = {}, phase1 = {}, problems = {} }
@@ -168,7 +170,7 @@ local function read_lines(loaded, text, path, is_wrapped)
     local function report_line(number, problem)
         report(loaded, where(number), problem)
     end
-    local charon = keylog.new_charon(add_keys, add_key1)
+    local charon = keylog.new_charon(add_keys, add_key1, report_line)
     local libreswan = keylog.new_libreswan(add_keys, add_key1, report_line)
     local is_log, unread = false, {}
     local function read_line(number, line)
@@ -184,8 +186,10 @@ local function read_lines(loaded, text, path, is_wrapped)
         elseif line:find(",", 1, true) and line:find("^%s*\"?0?[xX]?%x+\"?%s*,") then
             local columns = split_row(line)
             if #columns == 2 then -- of ikev1_decryption_table
-                local cookie = parse_hex(columns[1], 8)
-                add_key1({ cookie_i = cookie, key = cookie and parse_hex(columns[2]) }, number)
+                local cookie, key = parse_hex(columns[1], 8), parse_hex(columns[2])
+                -- also rows of IKEv2 have two columns if they are cut
+                local is_key = cookie and key and (KEY1_BYTES[#key] or #key == 8 and #loaded.sets == 0)
+                add_key1({ cookie_i = cookie, key = is_key and key or nil }, number)
             else
                 keyfile.add_row(loaded, columns, where(number))
             end
@@ -200,6 +204,7 @@ local function read_lines(loaded, text, path, is_wrapped)
             read_line(number, part)
         end
     end
+    keylog.finish_charon(charon)
     keylog.finish_libreswan(libreswan)
     if #unread > 0 and not is_log then
         report_line(unread[1], "neither a row of Wireshark's key tables nor a line of a log; ignored")
@@ -226,6 +231,10 @@ function keyfile.read(path, loaded)
     end
     if is_compressed(text) then
         report(loaded, path, "compressed; unpack it, or convert it with `ikeanalyze keys FILE --to json`")
+        return
+    end
+    if text:find("^__CURSOR=") then -- the lengths of texts of several lines are binary
+        report(loaded, path, "journald's export format, which is not read; use journalctl -o json --all")
         return
     end
     if text:find("^\255\254") or text:find("^\254\255") then -- UTF-16, as Windows PowerShell writes

@@ -20,32 +20,68 @@ local keylog = {}
 local MAX_DUMP = 131072 -- bytes
 local BYTES_PER_LINE = 16
 
---- A reader of charon's lines; `add(keys, line)` and `add_phase1(keys, line)` receive what they contain.
-function keylog.new_charon(add, add_phase1)
-    return { threads = {}, unnumbered = "", add = add, add_phase1 = add_phase1 }
+--- A reader of charon's lines. `add(keys, line)`, `add_phase1(keys, line)` and `report(line, problem)` receive their
+-- contents.
+function keylog.new_charon(add, add_phase1, report)
+    return { threads = {}, unnumbered = "", add = add, add_phase1 = add_phase1, report = report }
 end
 
 local KEYS = { Sk_ai = "ai", Sk_ar = "ar", Sk_ei = "ei", Sk_er = "er" }
 
+-- End the keys of a thread: `values` are the dumps so far, false if one is incomplete. They are used if each has its
+-- label, and those of one direction if all labels follow. With an incomplete SK_a, nothing would check what SK_e
+-- decrypts.
+local function end_keys(reader, thread, number)
+    local values = thread.values
+    thread.values = {}
+    if values.has_d and values.ei ~= nil and values.er ~= nil and (values.ai == nil) == (values.ar == nil) then
+        local ei, er = values.ai ~= false and values.ei or "", values.ar ~= false and values.er or ""
+        if #ei + #er > 0 and (values.is_whole or values.ei and values.er) then
+            reader.add({ ei = ei, er = er, ai = values.ai or "", ar = values.ar or "", nonces = values.nonces }, number)
+            return
+        end
+    end
+    local has_keys = values.ai ~= nil or values.ar ~= nil or values.ei ~= nil or values.er ~= nil
+    if values.line and (values.fresh or has_keys) then
+        reader.report(values.line, "the keys that begin here are incomplete; ignored")
+    end
+end
+
 local function finish_dump(reader, thread, number)
-    local label, data = thread.label, table.concat(thread.pieces)
+    local label, data = thread.label, thread.pieces and table.concat(thread.pieces)
+    thread.label = nil
     local values = thread.values
     if label == "nonces" then
-        thread.values = { nonces = data }
-    elseif label == "Sk_d" then
-        thread.values = { nonces = values.nonces }
-    elseif KEYS[label] then
-        values[KEYS[label]] = data
-        if label == "Sk_er" and values.ei then
-            reader.add({
-                ei = values.ei, er = values.er, ai = values.ai or "", ar = values.ar or "", nonces = values.nonces,
-            }, number)
-            values.ei = nil -- the dump may follow once more, if two loggers write to one log
+        if not values.fresh or values.nonces ~= data or values.has_d then -- else two loggers write to one log
+            end_keys(reader, thread, number)
         end
-    elseif label == "Ka" then
+        thread.values = { nonces = data or nil, line = number, fresh = true }
+    elseif label == "Sk_d" then
+        local nonces, fresh = values.nonces, values.fresh
+        if values.ai ~= nil or values.ar ~= nil or values.ei ~= nil then
+            end_keys(reader, thread, number)
+            nonces, fresh = nil, nil
+        end
+        thread.values = { nonces = nonces, line = number, fresh = fresh, has_d = true }
+    elseif KEYS[label] then
+        values.line = values.line or number
+        values[KEYS[label]] = data or false
+        if label == "Sk_er" and data then
+            if values.ei == nil and data == thread.latest_er then -- two loggers write to one log
+                thread.values = {}
+            elseif values.ei ~= false then
+                thread.latest_er = data
+                end_keys(reader, thread, number)
+            end
+        end
+    elseif label == "Sk_pi" then
+        values.has_pi = true
+    elseif label == "Sk_pr" and values.line then
+        values.is_whole = values.has_pi
+        end_keys(reader, thread, number)
+    elseif label == "Ka" and data then
         reader.add_phase1({ key = data }, number)
     end
-    thread.label = nil
 end
 
 -- The label and size of a dump that is needed.
@@ -120,17 +156,37 @@ function keylog.read_charon_line(reader, number, line)
                 return true
             end
         end
-        thread.label = nil -- lines are missing
+        thread.pieces = nil -- lines are missing
+        finish_dump(reader, thread, number)
     end
     local label, size = match_label(text)
     if label and size <= MAX_DUMP then
         thread.label, thread.size, thread.have, thread.pieces, thread.latest = label, size, 0, {}, text
+        thread.line = number
         if size == 0 then
             finish_dump(reader, thread, number)
         end
         return true
     end
     return false
+end
+
+--- Report the keys that are incomplete at the end of the log.
+function keylog.finish_charon(reader)
+    local threads = {}
+    for _, thread in pairs(reader.threads) do
+        if thread.label then
+            thread.pieces = nil
+            finish_dump(reader, thread, thread.line)
+        end
+        threads[#threads + 1] = thread
+    end
+    table.sort(threads, function(a, b)
+        return (a.values.line or 0) < (b.values.line or 0)
+    end)
+    for _, thread in ipairs(threads) do
+        end_keys(reader, thread, thread.line)
+    end
 end
 
 -- The text of an entry: of Docker, of journald, and of collectors of logs; nil if it has none.
@@ -204,6 +260,12 @@ local function parse_bytes(text)
     return compat.unhex((text:gsub("^0[xX]", "")))
 end
 
+-- Whether SK_a has the length of its algorithm, or is as much of it as libreswan logs.
+local function has_length(sk_a, integrity)
+    local expected = algorithms.integrity[integrity] and algorithms.integrity[integrity].key or 0
+    return #sk_a == expected or #sk_a == LOGGED and LOGGED < expected
+end
+
 -- The keys of both directions, of which one may be missing.
 local function pair_up(reader, number, spis, half, role)
     local known = reader.halves[spis]
@@ -238,14 +300,18 @@ function keylog.read_libreswan_line(reader, number, line)
     local integrity = INTEGRITY[integrity_name]
     if not (spi_i and spi_r and sk_a and sk_e and encryption and integrity) or #spi_i ~= 8 or #spi_r ~= 8 then
         reader.report(number, "unusable keys; ignored")
+    elseif not size then
+        reader.report(number, "unknown length of the keys; ignored")
     elseif version == "1" then
         if role == "I" and #sk_e >= size then
             reader.add_phase1({ key = sk_e:sub(1, size), cookie_i = spi_i }, number)
         end
     elseif algorithms.encryption[encryption].salt > 0 and #sk_e == size then
         reader.report(number, "libreswan does not log the salt of " .. encryption_name .. "; ignored")
-    elseif algorithms.integrity[integrity] and #sk_a < math.min(LOGGED, algorithms.integrity[integrity].key) then
-        reader.report(number, "SK_a is too short; ignored")
+    elseif #sk_e ~= size and #sk_e ~= size + algorithms.encryption[encryption].salt then
+        reader.report(number, "SK_e has the wrong length; ignored")
+    elseif not has_length(sk_a, integrity) then
+        reader.report(number, "SK_a has the wrong length; ignored")
     else
         local half = { encryption = encryption, integrity = integrity, sk_e = sk_e, sk_a = sk_a }
         pair_up(reader, number, spi_i .. spi_r, half, role)

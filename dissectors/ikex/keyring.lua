@@ -24,6 +24,7 @@ function Keyring.new(sets, phase1)
     local self = setmetatable({
         by_spis = {}, by_nonces = {}, with_nonces = {}, free = {}, chains = {}, trials = TRIALS,
         phase1 = {}, free_phase1 = {}, size = #sets + #(phase1 or {}), has_unnamed = false,
+        lacks_algorithms = false, -- whether a key set needs the negotiated ones
     }, Keyring)
     local known = {}
     for _, keys in ipairs(sets) do
@@ -44,6 +45,7 @@ function Keyring.new(sets, phase1)
             self.has_unnamed = true
         end
         known[both] = true
+        self.lacks_algorithms = self.lacks_algorithms or not (keys.encryption and (keys.integrity or keys.icv))
     end
     for _, keys in ipairs(phase1 or {}) do
         if keys.cookie_i then

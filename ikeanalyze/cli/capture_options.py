@@ -43,6 +43,10 @@ VantageOption = Annotated[
 ]
 
 
+#: How most commands take key files.
+WITH_OPTION: Final = "with --keys"
+
+
 class CaptureOptions(Struct, frozen=True, kw_only=True):
     """How captures are read."""
 
@@ -64,18 +68,29 @@ def check_rtt(ms: float | None, option: str) -> None:
 
 
 def read_captures(
-    captures: Sequence[str], inputs: CaptureOptions, messages: MessageOptions, options: ReadOptions = _DEFAULT
+    captures: Sequence[str],
+    inputs: CaptureOptions,
+    messages: MessageOptions,
+    options: ReadOptions = _DEFAULT,
+    *,
+    keys_are: str = WITH_OPTION,
 ) -> "Analysis":
     """Read captures, with all tables. See `analyse_captures`."""
-    return analyse_captures(captures, inputs, messages, options).make_analysis()
+    return analyse_captures(captures, inputs, messages, options, keys_are=keys_are).make_analysis()
 
 
 def analyse_captures(
-    captures: Sequence[str], inputs: CaptureOptions, messages: MessageOptions, options: ReadOptions = _DEFAULT
+    captures: Sequence[str],
+    inputs: CaptureOptions,
+    messages: MessageOptions,
+    options: ReadOptions = _DEFAULT,
+    *,
+    keys_are: str = WITH_OPTION,
 ) -> "AnalysedCaptures":
     """Read captures and print the problems with them; exit with status 1 if no capture can be read.
 
     Ports and progress of `options` are those of `inputs` and `messages`; so are the keys, if `options` has none.
+    `keys_are`: how the command takes key files.
     """
     _advise_core(captures, messages)
     start = time.perf_counter()
@@ -88,7 +103,7 @@ def analyse_captures(
         handshakes = analysis.tables.count_handshakes() - analysis.tables.count_rekeyed()
         way = "with" if core.compiled else "without"
         log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s {way} the compiled core")
-    report_problems(analysis, captures, inputs.keys, messages)
+    report_problems(analysis, captures, inputs.keys, messages, keys_are=keys_are)
     return analysis
 
 
@@ -115,18 +130,23 @@ def report_problems(
     captures: Sequence[str],
     keys: Sequence[str],
     messages: MessageOptions,
+    *,
+    keys_are: str = WITH_OPTION,
 ) -> None:
-    """Print the problems of captures and key files; exit with status 1 if no capture can be read."""
+    """Print the problems of captures and key files; exit with status 1 if no capture can be read.
+
+    `keys_are`: how the command takes key files.
+    """
     _print_warnings(result, messages)
     _warn_of_equal_captures(result.captures, messages)
     for skipped in result.skipped:
         name = display_path(skipped.path)
-        log_stderr(f"{name}: {skipped.reason.removeprefix(f'{name}: ')}{_suggest(skipped, captures, keys)}")
+        log_stderr(f"{name}: {skipped.reason.removeprefix(f'{name}: ')}{_suggest(skipped, captures, keys, keys_are)}")
     if not result.captures:
         raise typer.Exit(FAILED)
 
 
-def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str]) -> str:
+def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str], keys_are: str) -> str:
     """Return advice for a capture that was named as keys, and for keys that were named as a capture."""
     # imported here because few captures are skipped
     from ikeanalyze.keys.detect import KeyFileError, read_keys
@@ -142,7 +162,7 @@ def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str
         read_keys(path)
     except (KeyFileError, OSError):
         return ""
-    return ". It has keys: name it with --keys"
+    return f". It has keys: name it {keys_are}"
 
 
 def select_handshake(analysis: "Analysis", number: int) -> "Analysis":

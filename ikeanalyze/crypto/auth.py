@@ -68,7 +68,7 @@ def signed_octets(
 ) -> bytes:
     """Return InitiatorSignedOctets or ResponderSignedOctets (RFC 7296, section 2.15; RFC 9242, section 3.3.2).
 
-    `first_message`: the side's last IKE_SA_INIT message. `nonce`: the peer's.
+    `first_message`: the side's last IKE_SA_INIT or IKE_SESSION_RESUME message. `nonce`: the peer's.
     `sk_p`: SK_pi for the initiator, SK_pr for the responder. `identification`: body of the side's ID payload,
     without the generic header. `combined`: `combined_int_auth`; empty without IKE_INTERMEDIATE.
     """
@@ -82,3 +82,12 @@ def shared_key_auth(algorithm: PrfAlgorithm, secret: bytes, octets: bytes) -> by
     `octets`: `signed_octets` of the side.
     """
     return prf(algorithm, prf(algorithm, secret, _KEY_PAD), octets)
+
+
+def resumed_auth(algorithm: PrfAlgorithm, sk_p: bytes, octets: bytes) -> bytes:
+    """Return the AUTH value of a resumed IKE SA (RFC 5723, section 4.3.3).
+
+    `sk_p`: SK_pi for the initiator, SK_pr for the responder, of the resumed IKE SA; no key pad. `octets`:
+    `signed_octets` of the side, with its IKE_SESSION_RESUME message as the first one.
+    """
+    return prf(algorithm, sk_p, octets)

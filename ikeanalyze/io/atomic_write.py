@@ -16,11 +16,12 @@ _OWNER_ONLY: Final = 0o600
 
 
 @contextmanager
-def replace_atomically(path: str, *, owner_only: bool = False) -> Iterator[Path]:
+def replace_atomically(path: str, *, owner_only: bool = False, new_owner_only: bool = False) -> Iterator[Path]:
     """A temporary file in the directory of `path`, renamed to `path` at the end or removed on an error.
 
     Symbolic links are followed. An existing file keeps its permissions, except with `owner_only`: then only the owner
-    may read and write the file, whatever the permissions of the existing one and the umask.
+    may read and write the file, whatever the permissions of the existing one and the umask. `new_owner_only`: the same
+    for a new file only.
 
     Raises:
         OSError: the file cannot be created or renamed.
@@ -29,10 +30,11 @@ def replace_atomically(path: str, *, owner_only: bool = False) -> Iterator[Path]
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
     # independent of the name, which may already have the maximum length
+    is_private = owner_only or new_owner_only
     temporary = target.with_name(f".ikeanalyze-{os.urandom(8).hex()}.tmp")
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY if owner_only else 0o666))
-        if owner_only:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY if is_private else 0o666))
+        if is_private:
             temporary.chmod(_OWNER_ONLY)  # the umask may have cleared more bits
         yield temporary
         if target.exists() and not owner_only:
@@ -68,10 +70,10 @@ def is_device_or_pipe(path: str) -> bool:
 
 
 @contextmanager
-def open_output(target: str | BinaryIO) -> Iterator[BinaryIO]:
+def open_output(target: str | BinaryIO, *, new_owner_only: bool = False) -> Iterator[BinaryIO]:
     """A stream to write to: a path, "-" for standard output, or a stream, which is flushed and stays open.
 
-    A file is written as in `replace_atomically`; a device or a pipe is written to directly.
+    A file is written as in `replace_atomically`, also for `new_owner_only`; a device or a pipe is written to directly.
 
     Raises:
         OSError: the file cannot be created or written.
@@ -88,5 +90,8 @@ def open_output(target: str | BinaryIO) -> Iterator[BinaryIO]:
         with open(target, "wb", buffering=_BUFFER) as stream:
             yield stream
     else:
-        with replace_atomically(target) as temporary, open(temporary, "wb", buffering=_BUFFER) as stream:
+        with (
+            replace_atomically(target, new_owner_only=new_owner_only) as temporary,
+            open(temporary, "wb", buffering=_BUFFER) as stream,
+        ):
             yield stream

@@ -115,6 +115,7 @@ IKEV2: Final = "Wireshark ikev2_decryption_table"
 IKEV1: Final = "Wireshark ikev1_decryption_table"
 ESP: Final = "Wireshark esp_sa"
 
+_IKEV1_KEY_BYTES: Final = (8, 16, 24, 32)
 _PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
@@ -218,6 +219,8 @@ class TableReader:
             self._collector.esp.append(_parse_esp(origin, columns))
             self._collector.add_format(ESP)
         elif count == 2:
+            if IKEV2 in self._collector.formats and IKEV1 not in self._collector.formats and len(columns[1]) == 16:
+                raise _InvalidRowError("2 columns after rows with 8: it seems to be cut after SPIr")
             self._collector.phase1.append(_parse_ikev1(origin, columns))
             self._collector.add_format(IKEV1)
         elif count == 8:
@@ -306,6 +309,9 @@ def _parse_ikev1(origin: Origin, columns: list[str]) -> Phase1Key:
         raise _InvalidRowError("the initiator's cookie is not 8 bytes in hexadecimal")
     if not key:
         raise _InvalidRowError("the encryption key is not whole bytes in hexadecimal")
+    if len(key) not in _IKEV1_KEY_BYTES:
+        # also a row of IKEv2 of which no more than the SPIs are left
+        raise _InvalidRowError(f"the encryption key has {len(key)} bytes, but ciphers of IKEv1 take 8, 16, 24 or 32")
     return Phase1Key(origin, cookie, key)
 
 

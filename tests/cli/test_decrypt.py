@@ -1,6 +1,7 @@
 """`ikeanalyze decrypt`: what is written, and that other programs read it."""
 
 import gzip
+import stat
 import subprocess
 import sys
 import tempfile
@@ -302,3 +303,16 @@ def _forwarded(frame):
     head = frame[14:22] + bytes([frame[22] - 1]) + frame[23:24] + b"\0\0" + frame[26:34]
     total = checksum.internet(head).to_bytes(2, "big")
     return frame[:14] + head[:10] + total + head[12:] + frame[34:]
+
+
+def test_only_the_owner_can_read_a_new_copy(decrypt, tmp_path):
+    """It has what was encrypted. A file that is replaced keeps its permissions."""
+    capture, log = CAPTURES / "psk-classic.pcap", log_of("psk-classic")
+    done, out = decrypt(capture, log)
+    assert (done.exit_code, stat.S_IMODE(out.stat().st_mode)) == (0, 0o600)
+    existing = tmp_path / "existing.pcapng"
+    existing.touch()
+    existing.chmod(0o640)
+    done, out = decrypt(capture, log, out=existing)
+    assert (done.exit_code, stat.S_IMODE(out.stat().st_mode)) == (0, 0o640)
+    assert out.stat().st_size > 0

@@ -108,6 +108,14 @@ def test_wrong_usage_is_refused(run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_advice_for_keys_that_were_named_as_the_capture(run, tmp_path):
+    """`keys` has no option --keys."""
+    done = run("keys", LOG, "--embed", LOG, "-o", str(tmp_path / "x.pcapng"))
+    assert done.exit_code == 1
+    assert done.stderr.endswith("It has keys: name it as FILE, and the capture with --embed\n")
+    assert run("keys", LOG, "--embed", CAPTURE, "-o", str(tmp_path / "x.pcapng")).exit_code == 0
+
+
 def test_a_capture_without_keys_is_still_refused(run):
     for path in (CAPTURE, LAB):
         done = run("report", CAPTURE, "--keys", path)

@@ -106,13 +106,25 @@ def test_spellings_of_other_versions_are_read(row):
     ],
 )
 def test_bad_rows_are_warnings_and_the_rest_is_used(row, why):
-    findings = read(f"{SPIS},{K16},{K16},{CBC},{K20},{K20},{SHA1}", row, "904a132d2b087803,00ff")
+    findings = read(f"{SPIS},{K16},{K16},{CBC},{K20},{K20},{SHA1}", row, f"904a132d2b087803,{K16}")
     assert (len(findings.key_sets), len(findings.phase1)) == (1, 1)
     (warning,) = findings.warnings
     assert warning.line == 2
     assert why in warning.message
     for secret in (K16, K20, K32, K16[1:]):
         assert secret not in warning.message
+
+
+def test_a_table_that_is_cut_anywhere():
+    """What is left of a row of IKEv2 is no row of IKEv1, and no shorter key is taken for the whole one."""
+    row = f"{SPIS},{K16},{K16[::-1]},{CBC},{K20},{K20},{SHA1}"
+    for end in range(17, len(row)):
+        findings = read(row, row[:end])
+        assert (len(findings.key_sets), findings.phase1, len(findings.warnings)) == (1, [], 1)
+    for end in range(17, 17 + 2 * 16):
+        findings = read(f"586cf36e19ac9cf2,{K16}"[:end])
+        assert findings.phase1 == [] or end == 17 + 2 * 8  # DES
+        assert len(findings.phase1) + len(findings.warnings) == 1
 
 
 def test_rows_of_ikev1_are_read():

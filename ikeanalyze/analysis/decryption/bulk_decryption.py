@@ -38,14 +38,14 @@ class BulkDecryption(Struct, frozen=True):
 
     handled: BoolArray  # which need no more work. (handshakes,)
     records: MessageRecords  # without the number of additional key exchanges
-    number: Int64Array  # of the handshake of each record
+    number: Int64Array  # of the handshake of each record, ascending
     undecrypted: Int64Array  # row of the first datagram of each message that could not be decrypted
     undecrypted_number: Int64Array  # of its handshake
 
     def select(self, number: int) -> MessageRecords:
         """The messages of one handshake."""
-        columns = self.records.columns.select(np.flatnonzero(self.number == number))
-        return replace(self.records, columns=columns)
+        begin, end = np.searchsorted(self.number, (number, number + 1))
+        return replace(self.records, columns=self.records.columns.select(np.arange(begin, end)))
 
 
 def decrypt_in_bulk(

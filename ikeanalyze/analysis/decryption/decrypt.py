@@ -277,24 +277,30 @@ class _Decryption:
         rekeys = np.logical_or.reduceat(is_rekeying, starts)
         suites = [negotiated.suite for negotiated in known]
         done = decrypt_in_bulk(self._state, self._encrypted, rows, starts, suites, ring)
-        # in order: what follows a rekeying depends on it
+        # in order: what follows a rekeying or a ticket depends on it
+        is_resumed = np.isin(owners, list(self._negotiated.resumed)) & ~done.handled
+        precedes_resumed = np.arange(len(owners)) < np.flatnonzero(is_resumed).max(initial=0)
         is_unknown = np.array([negotiated is UNKNOWN_KEYS for negotiated in known], np.bool_)
         columns: _EncryptedRows | None = None
         bounds = [*starts.tolist(), len(rows)]
-        for number in np.flatnonzero(~done.handled | rekeys | is_unknown).tolist():
+        for number in np.flatnonzero(~done.handled | rekeys | is_unknown | precedes_resumed).tolist():
             handshake, before = owners[number], len(self._records)
-            if known[number] is UNKNOWN_KEYS:  # it may have replaced one of those before
+            if known[number] is UNKNOWN_KEYS or is_resumed[number]:  # it may continue one of those before
                 known[number] = self._negotiated.get(handshake, first[number], with_nonces=ring.has_nonces)
             if not done.handled[number]:
                 columns = columns or _EncryptedRows(self._state, self._encrypted, rows, self._identity)
                 places = range(bounds[number], bounds[number + 1])
                 self._decrypt_handshake(handshake, columns, places, ring, known[number])
-            if rekeys[number]:
+            if rekeys[number] or precedes_resumed[number]:
                 if done.handled[number]:
                     records = done.select(number)
                 else:
                     records = make_records(self._records[before:])
-                self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
+                contents = DecodedMessageList(self._state, records)
+                if rekeys[number]:
+                    self._negotiated.add_rekeyed_sas(capture, contents)
+                if precedes_resumed[number]:
+                    self._negotiated.add_tickets(capture, known[number].suite, contents)
         self._add_from_bulk(done, known, owners)
         in_bulk = np.array(owners, np.int64)[done.undecrypted_number], done.undecrypted
         one_by_one = np.array(self._undecrypted, np.int64).reshape(-1, 2).T

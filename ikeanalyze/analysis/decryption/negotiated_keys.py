@@ -1,6 +1,7 @@
 """What each IKE SA of a capture negotiated for its keys, from the messages that set it up."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct, structs
@@ -11,6 +12,11 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
+from ikeanalyze.wire.ikev2.payloads import parse_notify
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+
+_LIFETIME_BYTES: Final = 4  # before the ticket in TICKET_LT_OPAQUE
 
 
 class NegotiatedKeys(Struct, frozen=True):
@@ -40,17 +46,30 @@ class NegotiatedKeysLookup:
             last = np.full(state.association.count, -1)
             last[handshake[inits.rows[chosen]]] = chosen
             self._last[response] = last.tolist()
+        answered = np.flatnonzero(last >= 0)
+        is_resumed = state.datagrams.exchange_type[inits.rows[last[answered]]] == ExchangeType.IKE_SESSION_RESUME
+        #: Handshakes that ended their negotiation with IKE_SESSION_RESUME, which names no algorithms.
+        self.resumed: frozenset[int] = frozenset(answered[is_resumed].tolist())
         self._form: list[int] = inits.form.tolist()
         self._of_form: dict[int, NegotiatedKeys] = {}  # by form of the response, without nonces
         self._rekeyed: dict[tuple[int, int, int], NegotiatedKeys] = {}  # by capture and SPIs
+        self._tickets: dict[tuple[int, bytes], IkeSuite] = {}  # by capture and ticket
 
     def add_rekeyed_sas(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
         """Add the IKE SAs that replace the one of these messages."""
         for sa in read_rekey_exchanges(sorted(contents, key=lambda content: (content.exchange, content.response))):
             self._rekeyed[capture, sa.spi_i, sa.spi_r] = NegotiatedKeys(get_suite(sa.chosen), sa.nonces, 0)
 
+    def add_tickets(self, capture: int, suite: IkeSuite | None, contents: Iterable[DecodedMessage]) -> None:
+        """Add the tickets that the IKE SA of these messages was given (RFC 5723); `suite`: what it negotiated."""
+        if suite is not None:
+            self._tickets |= {(capture, ticket): suite for ticket in list_given_tickets(contents)}
+
     def get(self, handshake: int, row: int, *, with_nonces: bool = True) -> NegotiatedKeys:
         """From the last IKE_SA_INIT request and response of the capture; `row`: the row of a datagram with both SPIs.
+
+        A resumed IKE SA has the algorithms of the one that was given its ticket (RFC 5723, section 5), if
+        `add_tickets` has added it.
 
         `with_nonces`: also read the nonces, which takes longer.
         """
@@ -62,8 +81,13 @@ class NegotiatedKeysLookup:
         negotiated = self._of_form.get(form)
         if negotiated is None:
             negotiated = self._of_form[form] = _get_negotiated_keys(state.inits.views[form])
+        if request >= 0 and self._tickets and handshake in self.resumed:
+            capture = int(state.capture[handshake])
+            returned = self._read_init(int(state.inits.rows[request])).list_notify_data(NotifyType.TICKET_OPAQUE)
+            suites = (self._tickets.get((capture, ticket)) for ticket in returned)
+            negotiated = structs.replace(negotiated, suite=next(filter(None, suites), None))
         if with_nonces and request >= 0:
-            ni, nr = (self._read_nonce(int(state.inits.rows[init])) for init in (request, response))
+            ni, nr = (self._read_init(int(state.inits.rows[init])).nonce for init in (request, response))
             if ni and nr:
                 return structs.replace(negotiated, nonces=ni + nr)
         return negotiated
@@ -79,12 +103,22 @@ class NegotiatedKeysLookup:
             result.append(negotiated or self.get(handshake, row, with_nonces=with_nonces))
         return result
 
-    def _read_nonce(self, row: int) -> bytes | None:
-        data = self._state.clear.get(int(self._state.datagrams.datagram[row]))
-        return None if data is None else parse_init(data).nonce
+    def _read_init(self, row: int) -> InitMessage:
+        return parse_init(self._state.clear.get(int(self._state.datagrams.datagram[row])) or b"")
 
 
 def _get_negotiated_keys(response: InitMessage) -> NegotiatedKeys:
     """What the responder chose, without nonces."""
     additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
     return NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
+
+
+def list_given_tickets(contents: Iterable[DecodedMessage]) -> list[bytes]:
+    """The tickets in these messages, with which the IKE SA can be resumed (RFC 5723, section 7)."""
+    return [
+        notify.data[_LIFETIME_BYTES:]
+        for content in contents
+        if content.encrypted
+        for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify)
+        if notify.type == NotifyType.TICKET_LT_OPAQUE
+    ]

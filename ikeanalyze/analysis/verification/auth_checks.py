@@ -1,8 +1,8 @@
-"""Checks the AUTH payloads of both sides (RFC 7296, sections 2.15 and 2.16; RFC 7427; RFC 7619; RFC 9242).
+"""Checks the AUTH payloads of both sides (RFC 5723; RFC 7296, sections 2.15 and 2.16; RFC 7427; RFC 7619; RFC 9242).
 
 A shared key AUTH payload is computed with the PSK or, after EAP, with the MSK of the EAP method, or with SK_pi or SK_pr
 if the method makes no key. A signature is verified with the key of the side's CERT payload; its certificate chain is
-not verified.
+not verified. A resumed IKE SA has no other secret than SK_pi and SK_pr, however the first one was authenticated.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,10 @@ from ikeanalyze.analysis.verification.checks import (
     name_sender,
 )
 from ikeanalyze.analysis.verification.daemon_log_index import DaemonLogIndex
-from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, SentMessage, get_key_values
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, SentMessage, find_negotiated_prf, get_key_values
 from ikeanalyze.analysis.verification.int_auth_checks import IntAuthValues
-from ikeanalyze.crypto.algorithms import PrfAlgorithm, get_prf
-from ikeanalyze.crypto.auth import shared_key_auth, signed_octets
+from ikeanalyze.crypto.algorithms import PrfAlgorithm
+from ikeanalyze.crypto.auth import resumed_auth, shared_key_auth, signed_octets
 from ikeanalyze.crypto.signatures import UnverifiableSignatureError, check_signature
 from ikeanalyze.keys.charon.model import LoggedAuth
 from ikeanalyze.keys.psk import PreSharedKeys
@@ -126,7 +126,9 @@ class _AuthPayloadChecker:
         # with a PPK, the log shows which of the two candidates was used
         octets = next((candidate for candidate in candidates if self._get_logged(candidate)), candidates[0])
         yield from self._check_signed_octets(octets)
-        if authentication.method in (AuthMethod.SHARED_KEY, AuthMethod.NULL):
+        if self.sa.is_resumed:
+            yield self._check_resumed(authentication, octets)
+        elif authentication.method in (AuthMethod.SHARED_KEY, AuthMethod.NULL):
             yield self._check_shared_key(authentication, octets)
         else:
             yield self._check_signature(authentication, octets)
@@ -134,10 +136,8 @@ class _AuthPayloadChecker:
     def _compute_signed_octets(self) -> list[_SignedOctets]:
         """The signed octets with each candidate for SK_pi or SK_pr."""
         sa, initiator = self.sa, self.sent.content.from_initiator
-        if sa.is_resumed:
-            raise MissingValueError("AUTH payloads of resumed IKE SAs (RFC 5723, section 5.1) are not checked")
         own, peers_nonce = (sa.request, sa.nonce_r) if initiator else (sa.response, sa.nonce_i)
-        algorithm, keys = get_prf(sa.chosen), self.sent.content.keys
+        algorithm, keys = find_negotiated_prf(sa), self.sent.content.keys
         if own is None or peers_nonce is None:
             raise MissingValueError("the capture lacks a message of its IKE_SA_INIT or IKE_SESSION_RESUME exchange")
         if self.side.identity is None:
@@ -170,6 +170,17 @@ class _AuthPayloadChecker:
             why = "the log has other octets than what follows from the capture"
             comparison = compare_values(octets.value, logged.octets, why)
             yield self._make_check("signed octets", origin=logged.origin, **comparison)
+
+    def _check_resumed(self, authentication: Authentication, octets: _SignedOctets) -> VerificationCheck:
+        """Check the AUTH payload of a resumed IKE SA, whatever method it names (RFC 5723, section 4.3.3)."""
+        expected = resumed_auth(octets.algorithm, octets.sk_p, octets.value)
+        why = f"the capture has another value than this {self._sk_p_name} makes"
+        own = self.sa.request if self.sent.content.from_initiator else self.sa.response
+        # as libreswan 5 does it
+        if own is not None and authentication.data == resumed_auth(octets.algorithm, octets.sk_p, own.message):
+            why = "it covers only the IKE_SESSION_RESUME message, and neither the nonce nor the identity"
+        how = f"{self._sk_p_name}, since the IKE SA is resumed"
+        return self._make_check("AUTH", how=how, **compare_values(expected, authentication.data, why))
 
     def _check_shared_key(self, authentication: Authentication, octets: _SignedOctets) -> VerificationCheck:
         try:

@@ -8,19 +8,19 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
+from ikeanalyze.analysis.decryption.negotiated_keys import list_given_tickets
 from ikeanalyze.analysis.decryption.rekey_exchanges import RekeyedSa, read_rekey_exchanges
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.crypto.algorithms import PrfAlgorithm, find_prf, get_prf
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
-from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.ikev2.proposals import Proposal
-from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
-_LIFETIME_BYTES: Final = 4  # before the ticket in TICKET_LT_OPAQUE
 _MAX_FRAGMENTS: Final = 5  # numbers of missing fragments in a text
 
 #: SK_ei, SK_er, SK_ai, SK_ar.
@@ -89,6 +89,17 @@ class IkeSaRecord:
         if self.parent is not None or self.chosen is None or self.is_resumed:
             return 0
         return len({slot for slot, _ in self.chosen.list_additional_key_exchanges()})
+
+
+def find_negotiated_prf(sa: IkeSaRecord) -> PrfAlgorithm | None:
+    """The PRF of the negotiation, or else of the key files; None: unknown or not supported."""
+    if (negotiated := get_prf(sa.chosen)) is not None:
+        return negotiated
+    for entry in sa.key_sets:
+        name = None if entry.keys.derivation is None else entry.keys.derivation.prf
+        if name is not None and (prf := find_prf(name)) is not None:
+            return prf
+    return None
 
 
 def get_key_values(keys: KeySet) -> Values:
@@ -230,17 +241,16 @@ def _link_rekeyed_sas(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Seq
 def _link_resumed_sas(sas: Sequence[IkeSaRecord]) -> None:
     """Set the IKE SAs that resumed ones may continue, and the algorithms if the ticket shows which one it is.
 
-    A gateway gives a ticket in TICKET_LT_OPAQUE, after its lifetime, and the client returns it in TICKET_OPAQUE (RFC
-    5723, section 7). A resumed IKE SA has the algorithms of the one that it resumes (section 5).
+    A gateway gives a ticket in TICKET_LT_OPAQUE, and the client returns it in TICKET_OPAQUE (RFC 5723, section 7). A
+    resumed IKE SA has the algorithms of the one that it resumes (section 5).
     """
     resumed = [sa for sa in sas if sa.is_resumed]
     if not resumed:
         return
-    given = [
-        (sa, {ticket[_LIFETIME_BYTES:] for ticket in _list_tickets(sa, NotifyType.TICKET_LT_OPAQUE)}) for sa in sas
-    ]
+    given = [(sa, set(list_given_tickets(sent.content for sent in sa.messages))) for sa in sas]
     for sa in resumed:
-        returned = _list_tickets(sa, NotifyType.TICKET_OPAQUE)
+        request = None if sa.request is None else parse_init(sa.request.message)
+        returned = [] if request is None else request.list_notify_data(NotifyType.TICKET_OPAQUE)
         owners = [
             other for other, tickets in given if other is not sa and any(ticket in tickets for ticket in returned)
         ]
@@ -249,15 +259,6 @@ def _link_resumed_sas(sas: Sequence[IkeSaRecord]) -> None:
             other for other in sas if other.handshake < sa.handshake and other.version == sa.version
         ]
         sa.chosen = owners[0].chosen if owners else None
-
-
-def _list_tickets(sa: IkeSaRecord, notify_type: NotifyType) -> list[bytes]:
-    return [
-        notify.data
-        for sent in sa.messages
-        for notify in sent.content.parse_bodies(PayloadType.NOTIFY, parse_notify)
-        if notify.type == notify_type
-    ]
 
 
 def _assign_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ikeanalyze.analysis.verification.checks import UNKNOWN_PRF, MissingValueError, VerificationCheck, compare_values
-from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, Values, get_key_values
-from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, find_prf, get_prf, get_suite
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, Values, find_negotiated_prf, get_key_values
+from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, get_suite
 from ikeanalyze.crypto.key_schedule import (
     SessionKeys,
     mix_in_ppk,
@@ -157,14 +157,9 @@ class _EpochChecker:
 
     @staticmethod
     def _get_prf(sa: IkeSaRecord) -> PrfAlgorithm:
-        """The PRF of the negotiation, or else of the log."""
-        if (negotiated := get_prf(sa.chosen)) is not None:
-            return negotiated
-        for entry in sa.key_sets:
-            name = None if entry.keys.derivation is None else entry.keys.derivation.prf
-            if name is not None and (prf := find_prf(name)) is not None:
-                return prf
-        raise MissingValueError(UNKNOWN_PRF)
+        if (prf := find_negotiated_prf(sa)) is None:
+            raise MissingValueError(UNKNOWN_PRF)
+        return prf
 
     def _compute_session_keys(self, seed: bytes) -> SessionKeys:
         sa = self.sa

@@ -84,11 +84,13 @@ def rewrite_capture(
     *,
     comment: str | None = None,
     progress: Progress | None = None,
+    new_owner_only: bool = False,
 ) -> RewriteResult:
     """Copy a capture (pcap or pcapng, plain or compressed; "-": standard input) to pcapng, with changes.
 
     `out` is a path, whose file is created when it is complete, "-" for standard output, or a stream. `edits` are by
-    packet number, from 1. `comment` is a comment on the whole file.
+    packet number, from 1. `comment` is a comment on the whole file. `new_owner_only`: only the owner may read and write
+    a file that is new.
 
     Raises:
         CaptureError: the source cannot be read, is also the output, or has a link type that pcapng does not support.
@@ -99,7 +101,7 @@ def rewrite_capture(
             raise CaptureError(f"{reader.source.name}: is also the output. Name another output with -o")
         head = _encode_file_header(reader, edits, comment) if reader.format == "pcap" else b""
         rewriter = _CaptureRewriter(reader, edits, comment)
-        with open_output(out) as stream:
+        with open_output(out, new_owner_only=new_owner_only) as stream:
             stream.write(head)
             for segment in reader.iterate_segments():
                 for chunk in rewriter.rewrite_segment(segment):

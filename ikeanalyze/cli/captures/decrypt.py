@@ -59,7 +59,7 @@ def decrypt(
     decrypted = plan_decryption_edits(analysis.frames, analysis.cleartexts)
     progress_bar = make_progress_bar(quiet=messages.quiet)
     with fail_command(CaptureError), convert_output_errors(output), progress_bar as progress:
-        result = rewrite_capture(capture, output, decrypted.edits, progress=progress)
+        result = rewrite_capture(capture, output, decrypted.edits, new_owner_only=True, progress=progress)
     for packet, warning in result.warnings:
         messages.remark(f"{capture}: {'' if packet is None else f'packet {packet}: '}{warning}")
     if decrypted.in_tunnels:

@@ -154,7 +154,7 @@ def _embed(files: Sequence[KeyFile], capture: str, output: str, messages: Messag
 
     used = UsedKeyCollector()
     options = ReadOptions(keys=tuple(files), lab_manifests=False, on_contents=used.take)
-    read_captures([capture], CaptureOptions(), messages, options)
+    read_captures([capture], CaptureOptions(), messages, options, keys_are="as FILE, and the capture with --embed")
     phase1 = {(key.cookie_i, key.key): key for file in files for key in file.phase1 if key.cookie_i in used.spis}
     if not used.key_sets and not phase1:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")

@@ -29,7 +29,8 @@ _PROCESS: Final = re.compile(rb"((?:(?<!\S)(?:[A-Za-z][\w.-]*|\d+(?:\.\d+){3}) )
 _SOURCE: Final = re.compile(rb"([\w.-]+) +\| |\[(pod/[^]\s]+)\] |<\d{1,3}>1 \S+ (\S+ \S+ \S+) ")
 _JOURNAL: Final = re.compile(rb"^\S.*? [A-Za-z][\w.@-]*\[\d+\]: ")
 _LABEL: Final = re.compile(rb"(.{1,100}?) => (\d{1,7}) bytes @ (?:0x[0-9a-fA-F]+|\(nil\))\s*$")
-_HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}[ ]*){1,16})")
+#: A space follows each byte: in a log whose last line was cut, the next line may go on with digits of a time.
+_HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}(?: +|\s*$)){1,16})")
 
 _BYTES_PER_LINE: Final = 16
 #: No dump is longer than an IKE message; longer ones are ignored.

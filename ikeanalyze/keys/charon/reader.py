@@ -48,6 +48,8 @@ _DERIVATION: Final[Mapping[bytes, tuple[int, frozenset[int], str]]] = {
 }
 _LAST_START: Final = 4  # a derivation may begin with any dump up to this position, because those before are optional
 _LAST_POSITION: Final = 10
+#: Dumps after which keys follow; a secret may also be one of a CHILD_SA or of IKEv1.
+_BEGINS_KEYS: Final = frozenset({"nonces", "skeyseed", "sk_d"})
 
 _CREATED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: CREATED => CONNECTING$")
 _DESTROYED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: \w+ => DESTROYING$")
@@ -92,6 +94,7 @@ class _ThreadState:
     position: int = -1  # in `_DERIVATION`, of the last dump of the block
     latest: LogMessage | None = None  # message of that dump
     repeatable: LogMessage | None = None  # the last dump, unless other messages follow it
+    settled: bool = False  # the keys to which further dumps belong are used, or a warning says that they are not
     mixed: bool = False  # the log does not name threads, and dumps of two derivations are interleaved
     phase1: LoggedPhase1Key | None = None  # whose cookie is still unknown
     secret_size: int = 0  # bytes of the last Diffie-Hellman secret
@@ -349,10 +352,9 @@ class CharonReader:
         if thread.block is None or thread.position not in after:
             self._end_block(thread)
             if position > _LAST_START:
-                if name == "sk_ei":
-                    self._warn_of_incomplete_keys(message.line)
+                self._report_incomplete_keys(thread, message.line)
                 return
-            thread.block = LoggedDerivation(message.line)
+            thread.block, thread.settled = LoggedDerivation(message.line), False
         block, thread.position, thread.latest = thread.block, position, message
         block.values[name] = message.data
         if name == "secret" and message.data is not None:
@@ -364,7 +366,7 @@ class CharonReader:
 
     def _finish_derivation(self, message: LogMessage, thread: _ThreadState) -> None:
         block = thread.block
-        thread.block, thread.position = None, -1
+        thread.block, thread.position, thread.settled = None, -1, True
         if block is None:
             return
         if thread.mixed:
@@ -404,8 +406,14 @@ class CharonReader:
             self._finish_derivation(latest, thread)  # the keys that decrypt messages are complete
             return
         thread.block, thread.position = None, -1
-        if "sk_ei" in block.values:
-            self._warn_of_incomplete_keys(block.line)
+        if not _BEGINS_KEYS.isdisjoint(block.values):
+            self._report_incomplete_keys(thread, block.line)
+
+    def _report_incomplete_keys(self, thread: _ThreadState, line: int) -> None:
+        """Warn once of keys of which the log lacks dumps."""
+        if not thread.settled:
+            thread.settled = True
+            self._warn_of_incomplete_keys(line)
 
     def _warn_of_incomplete_keys(self, line: int) -> None:
         self._collector.warn(

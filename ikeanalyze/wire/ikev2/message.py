@@ -50,6 +50,10 @@ class InitMessage(msgspec.Struct, frozen=True):
         """The first proposal: in a response, the chosen one."""
         return self.proposals[0] if self.proposals else None
 
+    def list_notify_data(self, notify_type: int) -> list[bytes]:
+        """The data of each notify of this type, in order."""
+        return [data for kind, data in self.notifies if kind == notify_type]
+
 
 def parse_init(data: bytes) -> InitMessage:
     """Parse an IKE_SA_INIT message with its header. Never raises: `error` is set if something is missing.

@@ -1,4 +1,8 @@
-"""Keys of resumed IKE SAs (RFC 5723): SKEYSEED = prf(SK_d of the old IKE SA, "Resumption" | Ni | Nr), section 5.1."""
+"""Keys and AUTH of resumed IKE SAs (RFC 5723).
+
+SKEYSEED = prf(SK_d of the old IKE SA, "Resumption" | Ni | Nr), section 5.1. AUTH = prf(SK_px, <message octets>),
+section 4.3.3, of the octets that section 2.15 of RFC 7296 defines.
+"""
 
 import hmac
 import json
@@ -42,11 +46,32 @@ def to_json(keys, skeyseed=None):
     return entry
 
 
-def verify(tmp_path, *, given=TICKET, returned=TICKET, sk_d=bytes(32), used=bytes(32), order=NI + NR):
+def first_message_only(octets, message):
+    return message
+
+
+def signed_octets(octets, message):
+    return octets
+
+
+def verify(
+    tmp_path,
+    *,
+    given=TICKET,
+    returned=TICKET,
+    sk_d=bytes(32),
+    used=bytes(32),
+    order=NI + NR,
+    covered=signed_octets,
+    secrets=("sk_pi", "sk_pr"),
+    method=2,
+):
     """The checks of the second IKE SA.
 
     `given`: the ticket in the IKE_AUTH response of the first one; None: none. `sk_d`: of the first one in the key file;
     None: it has none. `used`: the SK_d that the second one was made of, with the nonces in this `order`.
+    `covered`: what AUTH is computed from, of the octets to be signed and the first message of that side, with which of
+    the keys as `secrets`. `method`: that the AUTH payloads name.
     """
     old, new = Sa(1, proposals=(ike.CLASSIC,)), Sa(2, proposals=(ike.CLASSIC,))
     old.key_sets[0] = structs.replace(old.key_sets[0], sk_d=sk_d)
@@ -63,7 +88,15 @@ def verify(tmp_path, *, given=TICKET, returned=TICKET, sk_d=bytes(32), used=byte
     new.message_id[True] = 1
     trace = Trace()
     trace.play(messages)
-    trace.play([*resume, *new.authenticated()], at=60 * SECOND)
+    auth = []
+    for from_initiator, message, nonce, secret in zip((True, False), resume, (NR, NI), secrets, strict=True):
+        kind, body = IDENTITIES[from_initiator]
+        (first,) = message.datagrams
+        octets = first + nonce + prf(keys["sk_pi" if from_initiator else "sk_pr"], body)
+        value = prf(keys[secret], covered(octets, first))
+        auth.append([(kind, body), ike.auth(method, value), *CHILD])
+    request, response = auth
+    trace.play([*resume, *new.authenticated(request=request, response=response)], at=60 * SECOND)
     path = tmp_path / "keys.json"
     entries = [to_json(old.key_sets[0]), to_json(new.key_sets[0], skeyseed)]
     path.write_text(json.dumps({"schema": "ikeanalyze.keys/1", "key_sets": entries}))
@@ -84,8 +117,7 @@ def test_skeyseed_of_a_resumed_ike_sa(tmp_path, given):
     """With the ticket, and by the value alone, if the capture does not have the ticket of the first IKE SA."""
     checks = verify(tmp_path, given=given)
     names = ("ICV", "nonces", "SKEYSEED", *(f"SK_{name.removeprefix('sk_')}" for name in SIZES))
-    assert ended(checks) == dict.fromkeys(names, "passed") | {"AUTH": "not made"}
-    assert why(checks, "AUTH") == "AUTH payloads of resumed IKE SAs (RFC 5723, section 5.1) are not checked"
+    assert ended(checks) == dict.fromkeys((*names, "AUTH"), "passed")
 
 
 @pytest.mark.parametrize("wrong", [{"used": bytes([1]) * 32}, {"order": NR + NI}])
@@ -107,3 +139,26 @@ def test_a_ticket_of_an_ike_sa_that_is_not_in_the_capture(tmp_path):
     assert ended(checks)["SKEYSEED"] == "not made"
     said = "the capture does not show which IKE SA it resumes, and it is none whose SK_d is known"
     assert why(checks, "SKEYSEED") == said
+
+
+@pytest.mark.parametrize("method", [1, 2, 13, 14])
+def test_auth_of_a_resumed_ike_sa_is_made_with_its_sk_p(tmp_path, method):
+    """Of both sides, whatever method the payloads name: the IKE SA is authenticated by the ticket."""
+    auth = [check for check in verify(tmp_path, method=method) if check.what == "AUTH"]
+    said = [("initiator", "SK_pi, since the IKE SA is resumed"), ("responder", "SK_pr, since the IKE SA is resumed")]
+    assert [(check.side, check.how) for check in auth] == said
+    assert {check.outcome for check in auth} == {"passed"}
+
+
+def test_auth_of_a_resumed_ike_sa_with_the_key_of_the_other_side(tmp_path):
+    checks = [check for check in verify(tmp_path, secrets=("sk_pr", "sk_pr")) if check.what == "AUTH"]
+    assert [(check.side, check.outcome) for check in checks] == [("initiator", "failed"), ("responder", "passed")]
+    assert why(checks, "AUTH") == "the capture has another value than this SK_pi makes"
+
+
+def test_auth_of_a_resumed_ike_sa_that_covers_only_its_first_message(tmp_path):
+    """As libreswan 5 reads the formula of section 4.3.3."""
+    checks = verify(tmp_path, covered=first_message_only)
+    assert ended(checks)["AUTH"] == "failed"
+    said = "it covers only the IKE_SESSION_RESUME message, and neither the nonce nor the identity"
+    assert why(checks, "AUTH") == said

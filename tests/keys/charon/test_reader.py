@@ -237,6 +237,34 @@ def test_a_log_that_is_cut_anywhere():
     ]
 
 
+@pytest.mark.parametrize(
+    "after", [b"", b"00[DMN] Starting", b"1795245670 00[DMN] Starting", b"2026-11-21T12:00:00", b"Dec  3"]
+)
+def test_a_line_that_is_cut_is_not_completed_by_the_next_one(after):
+    """As on a disk that was full for a while: the digits of a time are no bytes of the key."""
+    log = lines("psk-classic.charon")
+    (known,) = expected("psk-classic")
+    last = next(number for number, line in enumerate(log) if b"Sk_er secret" in line) + 1
+    for end in range(len(log[last])):
+        findings, _ = read([*log[:last], log[last][:end] + after])
+        assert all(keys.items() <= known.items() for keys in plain(findings.key_sets))
+        assert findings.key_sets or findings.warnings
+
+
+def test_keys_that_a_log_lacks_are_a_warning():
+    """From the nonces on; and where the log begins, after a rotation."""
+    log = lines("pq-mlkem768-psk.charon")
+    first, er = (next(n for n, line in enumerate(log) if text in line) for text in (b"nonces =>", b"Sk_er secret"))
+    for end in range(first + 5, er + 3):
+        findings, _ = read(log[:end])
+        assert findings.key_sets == []
+        assert findings.warnings[-1].message.startswith("the keys that begin here are incomplete")
+    for number in range(first + 10, er + 1):
+        findings, _ = read(log[number:])
+        assert len(findings.key_sets) == 1
+        assert len(findings.warnings) == 1
+
+
 def test_a_dump_without_a_line():
     log = lines("psk-classic.charon")
     where = next(n for n, line in enumerate(log) if b"Sk_ar secret" in line)
