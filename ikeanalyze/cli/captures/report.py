@@ -33,7 +33,6 @@ from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts,
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
-from ikeanalyze.io.suggestions import suggest_name
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter, write_parquet
 
@@ -134,6 +133,8 @@ class ReportOutputOptions(FigureOptions, frozen=True, kw_only=True):
         names = tuple(name.strip() for name in self.tables.split(","))
         for name in names:
             if name not in TABLES:
+                from ikeanalyze.io.suggestions import suggest_name  # for errors alone
+
                 hint = suggest_name(name, TABLES)
                 raise typer.BadParameter(
                     f"unknown table {name!r}; {hint}there are {', '.join(TABLES)}", param_hint="--tables"

@@ -11,8 +11,6 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import typer
 
-from ikeanalyze.io.suggestions import suggest_number
-
 _NUMBERS: Final = {int: "a whole number", float: "a number"}
 _SCALARS: Final = (str, int, float)
 
@@ -65,6 +63,8 @@ def _convert_numbers(value: Any, annotation: Any, limits: Any) -> Any:
         try:
             value = annotation(value)
         except ValueError:
+            from ikeanalyze.io.suggestions import suggest_number  # for errors alone
+
             raise ValueError(f"{value!r} is not {_NUMBERS[annotation]}{suggest_number(value)}") from None
     low, high = limits.min, limits.max
     if not (low is None or value >= low) or not (high is None or value <= high):  # NaN is within no limits
