@@ -153,6 +153,7 @@ def read_joined_frames(
     from ikeanalyze.capture.joined import open_joined
 
     tune_malloc()
+    core.discard_reading()  # it was of one file alone
     reader, skipped = open_joined(paths)
     with reader:
         kept = storage is None

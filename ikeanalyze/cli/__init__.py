@@ -4,13 +4,12 @@
 """
 
 import gc
-import os
 import sys
 
 from ikeanalyze import core
 
-#: Options of a report that read other contents than one without them.
-_READING_OPTIONS = ("--keys", "--port")
+#: Options of a report that read the capture in another way than one without them.
+_READING_OPTIONS = ("--keys", "--port", "--join", "--max-memory")
 
 
 def main() -> None:
@@ -30,7 +29,8 @@ def _begin_reading(arguments: list[str]) -> None:
     That takes a tenth of a second, in which another processor would wait. The options are known later: if they need
     another reading, this one is discarded.
     """
-    is_report = arguments[:1] == ["report"] or (arguments and os.path.isfile(arguments[0]))
+    # a file may also have the name of a command, such as `batch`, which must not fork while a thread reads
+    is_report = arguments[:1] == ["report"] or (arguments and {"/", "."} & set(arguments[0]))
     if not is_report or any(argument.startswith(_READING_OPTIONS) for argument in arguments):
         return
     for argument in arguments:

@@ -14,7 +14,7 @@ from ikeanalyze import cli, core
 from ikeanalyze.analysis.exchanges.init_messages import InitReadings
 from ikeanalyze.capture import frames
 from ikeanalyze.capture.decode.plain import open_compiled_reader
-from ikeanalyze.capture.frames import read_frames
+from ikeanalyze.capture.frames import read_frames, read_joined_frames
 from ikeanalyze.capture.reader import open_capture
 from tests.craft import SECOND, Handshake, Trace, transport
 
@@ -100,6 +100,13 @@ def test_reading_another_capture_discards_it(capture: Path, tmp_path: Path):
     other = make_trace().write(tmp_path / "other.pcap")
     core.begin_reading(str(capture))
     read_frames(str(other), make_readings=InitReadings)
+    assert not has_begun(capture)
+
+
+def test_reading_files_as_one_capture_discards_it(capture: Path, tmp_path: Path):
+    other = make_trace().write(tmp_path / "other.pcap")
+    core.begin_reading(str(capture))
+    read_joined_frames([str(capture), str(other)])
     assert not has_begun(capture)
 
 
@@ -202,8 +209,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["report", "a.pcap", "--keys", "k"], []),
         (["report", "--keys=k", "a.pcap"], []),
         (["report", "a.pcap", "--port=700"], []),
+        (["report", "--join", "a.pcap", "b.pcap"], []),
+        (["report", "a.pcap", "--max-memory", "8G"], []),
         (["ladder", "a.pcap"], []),
-        (["missing.pcap"], []),
+        (["missing.pcap"], ["missing.pcap"]),
         (["report"], ["report"]),
         ([], []),
     ],
@@ -216,6 +225,16 @@ def test_the_first_capture_of_a_report_is_tried(arguments: list[str], expected: 
 def test_a_capture_in_place_of_a_command_is_tried(asked: list[str], capture: Path):
     cli._begin_reading([str(capture)])
     assert asked == [str(capture)]
+
+
+def test_a_file_with_the_name_of_a_command_is_no_capture(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # batch forks, and the processes would wait for a thread that they do not have
+    (tmp_path / "batch").write_text("")
+    monkeypatch.chdir(tmp_path)
+    cli._begin_reading(["batch", "a.pcap"])
+    assert asked == []
 
 
 @pytest.fixture
