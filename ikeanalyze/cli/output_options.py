@@ -26,8 +26,10 @@ NAMED_FORMAT_OPTION: Any = typer.Option(
 )
 
 
-#: Suffixes of documents and pictures, which must not name a text by mistake.
-_FOREIGN_SUFFIXES: Final = frozenset((".pdf", ".png", ".svg", ".jpg", ".xls", ".xlsx", ".ods", ".docx", ".odt"))
+#: Suffixes of captures, documents and pictures, which must not name a text by mistake.
+_FOREIGN_SUFFIXES: Final = frozenset(
+    (".pcap", ".pcapng", ".pdf", ".png", ".svg", ".jpg", ".xls", ".xlsx", ".ods", ".docx", ".odt")
+)
 
 
 def _print_schema(ctx: typer.Context, requested: bool) -> None:

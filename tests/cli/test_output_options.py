@@ -91,8 +91,8 @@ def test_a_suffix_that_contradicts_the_format_is_refused(run, reader, tmp_path, 
     assert reader.asked == {}
 
 
-@pytest.mark.parametrize("name", ["x.pdf", "x.PNG", "x.xlsx"])
-def test_a_text_is_not_written_to_a_document_or_picture(run, reader, tmp_path, monkeypatch, name):
+@pytest.mark.parametrize("name", ["x.pdf", "x.PNG", "x.xlsx", "x.pcap", "x.pcapng"])
+def test_a_text_is_not_written_to_a_document_picture_or_capture(run, reader, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     done = run("report", CAPTURE, "-o", name)
     assert done.exit_code == 2

@@ -253,7 +253,7 @@ def test_a_secret_that_is_wrong(run, credentials):
         (["--target", "127.0.0.1", "--drop", "0.1"], "needs --mode impair"),
         (["--target", "127.0.0.1", "--format", "csv"], "'csv' is not one of 'terminal', 'json'"),
         (["--target", "127.0.0.1", "-w", "-"], "name a file"),
-        (["--target", "127.0.0.1", "-w", "new.pcapng", "-o", "./new.pcapng"], "are the same file"),
+        (["--target", "127.0.0.1", "-w", "new.txt", "-o", "./new.txt"], "are the same file"),
         (["--target", "127.0.0.1", "-w", "new.pcapng", "-o", "new.keys.json"], "are the same file"),
         (["--target", "127.0.0.1", "--credentials", __file__, "-o", __file__], "would be overwritten"),
         (["--target", "127.0.0.1", "--fuzz", "1", "--compare-recorded"], "cannot be combined with --fuzz"),

@@ -160,7 +160,7 @@ def test_wrong_usage_exits_with_2(run, reader, arguments, what):
 
 
 def test_the_capture_is_not_overwritten(run, reader, tmp_path):
-    capture = tmp_path / "a.pcap"
+    capture = tmp_path / "capture"  # without a suffix by which it would be refused as well
     capture.write_bytes(b"precious")
     (tmp_path / "link").symlink_to(capture)
     for path in (capture, tmp_path / "link"):

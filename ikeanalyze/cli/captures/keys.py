@@ -105,7 +105,8 @@ def keys(
         raise typer.BadParameter(
             "is for the list of keys, not for --to and --embed, which write the keys", param_hint="--format"
         )
-    output_format = choose_format(output.output_format, output.output, list(FORMATS)) if output.to is None else ""
+    is_list = output.to is None and output.embed is None
+    output_format = choose_format(output.output_format, output.output, list(FORMATS)) if is_list else ""
     if output.embed is not None:
         _check_embedding(output)
     check_inputs({"FILE": files, "--embed": [] if output.embed is None else [output.embed]}, output.output)
