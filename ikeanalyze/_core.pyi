@@ -320,7 +320,7 @@ def find_responders_on_port(association: SaAssociation, source_port: UInt16Array
     """
 
 def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count: int) -> dict[str, Any]:
-    """The columns of `handshakes.DatagramSummary` by name, of so many handshakes.
+    """The columns of `datagram_summary.DatagramSummary` by name, of so many handshakes.
 
     Raises:
         ValueError: the columns have different lengths, or a datagram is of no handshake.

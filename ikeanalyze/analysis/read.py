@@ -50,7 +50,6 @@ _MOST: Final = 256
 _MANY_FRAMES: Final = 1000
 _DEFAULT: Final = ReadOptions()
 #: Fields of CaptureSummary that CaptureFrames has too.
-#: Fields of a capture's summary that its frames have.
 _SUMMARY_FIELDS: Final = tuple(
     field.name for field in fields(CaptureSummary) if field.name not in ("path", "files", "byte_ns")
 )

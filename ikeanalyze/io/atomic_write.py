@@ -29,8 +29,8 @@ def replace_atomically(path: str, *, owner_only: bool = False, new_owner_only: b
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
-    # independent of the name, which may already have the maximum length
     is_private = owner_only or new_owner_only
+    # independent of the name, which may already have the maximum length
     temporary = target.with_name(f".ikeanalyze-{os.urandom(8).hex()}.tmp")
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY if is_private else 0o666))

@@ -14,7 +14,7 @@ def test_json_has_each_handshake_and_prediction():
     assert result["schema"] == "ikeanalyze.prediction/1"
     assert [handshake["capture"] for handshake in result["handshakes"]] == ["made.pcap", "b.pcap"]
     first, second = result["predictions"]
-    # by hand from tests/render/predicted.py
+    # by hand from tests/render/prediction_examples.py
     assert result["handshakes"][0]["messages"] == 4
     assert result["handshakes"][0]["bytes"] == 342 + 362 + 1246 + 346 + 946
     assert result["handshakes"][0]["initiator_ms"] == 2
