@@ -8,8 +8,11 @@ A step of the analysis costs about the same for ten frames as for ten thousand. 
 together, in groups that take little memory.
 """
 
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -327,14 +330,36 @@ def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_k
 
     `count_frames` returns the number of frames so far.
     """
-    import ikeanalyze.analysis.pipeline
+    with _defer_interrupt():
+        import ikeanalyze.analysis.pipeline
 
-    if with_keys:
-        import ikeanalyze.analysis.decryption.decrypt
-        import ikeanalyze.analysis.handshakes.contents.handshake_contents
-        import ikeanalyze.analysis.tables.content_columns  # noqa: F401
-    if not _works_without_polars(options) and count_frames() >= _MANY_FRAMES:
-        _load_polars()
+        if with_keys:
+            import ikeanalyze.analysis.decryption.decrypt
+            import ikeanalyze.analysis.handshakes.contents.handshake_contents
+            import ikeanalyze.analysis.tables.content_columns  # noqa: F401
+        if not _works_without_polars(options) and count_frames() >= _MANY_FRAMES:
+            _load_polars()
+
+
+@contextmanager
+def _defer_interrupt() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` at the end if Ctrl-C is pressed meanwhile.
+
+    The thread that reads the capture imports a module too. If the main thread were interrupted within an import, it
+    could keep a lock of the import system, and the other thread would wait for it for ever.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    interrupts: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def _works_without_polars(options: ReadOptions) -> bool:

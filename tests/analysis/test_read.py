@@ -1,5 +1,6 @@
 """The whole way, on traces that nobody would make by hand: whatever the capture holds, the laws hold."""
 
+import signal
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.read import _load_steps, read_captures
 from tests.analysis.analyse_captures import analyse, analyse_files, obey, only, unsorted
 from tests.craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_packet
 from tests.craft.link import ethernet
@@ -274,3 +275,18 @@ def test_without_the_table_of_messages_the_others_are_the_same():
     assert without.messages.schema == whole.messages.schema
     for name in ("exchanges", "handshakes"):
         assert_frame_equal(getattr(without, name), getattr(whole, name))
+
+
+def test_ctrl_c_while_modules_are_loaded_ends_it_afterwards():
+    """Within an import it could leave a lock, for which the thread that reads the capture would wait."""
+    loaded = []
+
+    def press_ctrl_c():
+        signal.raise_signal(signal.SIGINT)
+        loaded.append("all")
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        _load_steps(ReadOptions(), press_ctrl_c, with_keys=True)
+    assert loaded == ["all"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
