@@ -1,5 +1,7 @@
 """A report takes what the core began to read before the options were known, only if it would read the same itself."""
 
+import os
+import resource
 import struct
 import subprocess
 import sys
@@ -249,6 +251,27 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(frames, "open_compiled_reader", open_reader)
     return made
+
+
+def test_a_file_that_is_larger_than_the_address_space_leaves_room_for_modules(tmp_path: Path):
+    trace = Trace()
+    for number in range(1000):
+        trace.play(Handshake(number).setup(intermediate=[(2, 1)], auth=(3, 2)), at=number * SECOND // 100)
+    path = trace.write(tmp_path / "large.pcap")
+    assert path.stat().st_size > core.BLOCK_BYTES
+    os.truncate(path, 40 << 30)  # the rest is a hole
+    command = [sys.executable, "-m", "ikeanalyze", "report", str(path), "--format", "csv"]
+    limit = 4 << 30
+    done = subprocess.run(
+        command,
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1001)
+    assert "zero bytes instead of a packet; read up to there" in done.stderr
 
 
 def test_the_command_writes_the_same_tables(tmp_path: Path):

@@ -468,6 +468,10 @@ impl State {
         self.stopped.store(false, Ordering::Relaxed);
     }
 
+    fn is_confirmed(&self) -> bool {
+        *self.lock()
+    }
+
     fn wait_until_confirmed(&self) {
         let mut confirmed = self.lock();
         while !*confirmed {
@@ -490,6 +494,8 @@ struct Progress {
     /// Empty parts, whose memory is used again.
     spare: Vec<Part>,
     whole: Part,
+    /// File offset up to which `whole` has room for rows and messages.
+    reserved: u64,
     finished: bool,
 }
 
@@ -538,6 +544,7 @@ pub fn read_file<F: Read, O: Fn(u64) -> Option<F> + Sync>(
             waiting: BTreeMap::new(),
             spare: Vec::new(),
             whole,
+            reserved: begin,
             finished: begin >= end,
         }),
         appended: Condvar::new(),
@@ -634,6 +641,18 @@ impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
         progress.waiting.remove(&progress.appended)
     }
 
+    /// The file offset up to which there should be room.
+    ///
+    /// Before the reading is confirmed, it must not take the address space that modules need while they are loaded:
+    /// a process may have a limit, and a file that is larger than memory is read in another way.
+    fn find_reserved_end(&self) -> u64 {
+        if self.state.is_confirmed() {
+            self.end
+        } else {
+            self.begin.saturating_add(self.limits.unconfirmed).min(self.end)
+        }
+    }
+
     fn append(&self, progress: &mut Progress, mut part: Part, buffer: &mut [u8]) {
         let end = self.find_end(progress.appended);
         if part.start != Some(progress.whole.stop) {
@@ -648,9 +667,11 @@ impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
         self.state.rows.store(whole.scan.number.len(), Ordering::Relaxed);
         let full = whole.rest.data.len() >= self.limits.rest || self.state.stopped.load(Ordering::Relaxed);
         progress.finished = whole.stop < end || full || end >= self.end;
-        if progress.appended == 0 && !progress.finished && whole.stop > self.begin {
-            let remaining = self.end.saturating_sub(whole.stop);
+        let wanted = self.find_reserved_end();
+        if progress.reserved < wanted && !progress.finished && whole.stop > self.begin {
+            let remaining = wanted.saturating_sub(whole.stop);
             whole.reserve(remaining as f64 / (whole.stop - self.begin) as f64);
+            progress.reserved = wanted;
         }
         progress.appended += 1;
         progress.spare.push(part);
