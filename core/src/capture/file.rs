@@ -18,6 +18,8 @@ const BEYOND: usize = 4 << 10;
 const LOOK_AHEAD: usize = 8;
 /// Room for rows in comparison with the first ones of a file; memory that is not written to costs nothing.
 const RESERVE: f64 = 1.1;
+/// Room before a reading is confirmed, in comparison with what may be read by then: larger files are copied once.
+const EARLY_ROOM: u64 = 8;
 /// Zero bytes after messages, and after packets that are handed back, as Python expects them (PADDING in
 /// formats/records.py).
 const PADDING: usize = 256;
@@ -649,7 +651,8 @@ impl<F: Read, O: Fn(u64) -> Option<F> + Sync> FileReading<'_, O> {
         if self.state.is_confirmed() {
             self.end
         } else {
-            self.begin.saturating_add(self.limits.unconfirmed).min(self.end)
+            let room = self.limits.unconfirmed.saturating_mul(EARLY_ROOM);
+            self.begin.saturating_add(room).min(self.end)
         }
     }
 
