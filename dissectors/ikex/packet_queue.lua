@@ -135,7 +135,7 @@ end
 --- Add a packet on a port of IKE in TCP, if it is a TCP segment with data or a SYN.
 function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
     local segment = packet.segment(raw, size, source_port, destination_port)
-    if segment and (segment.size > 0 or segment.syn) then
+    if segment then
         if time < self.last_queued then
             self.stepped_back = self.stepped_back or self.last_queued - time > 1
         else

@@ -18,29 +18,29 @@ PREFIX = transport.TCP_PREFIX
 class Connection:
     """A TCP connection in the making, whose first segment with data comes at 0."""
 
-    def __init__(self, *, syn=True):
-        self.trace = Trace()
+    def __init__(self, *, syn=True, hosts=HOSTS):
+        self.trace, self.hosts = Trace(), hosts
         self.sequence = {False: 1, True: 1}  # of the responder's segments: True
         self.sent = {False: 0, True: 0}  # bytes of the frames with data
         if not syn:
             return
-        self.trace.ip(-2 * MS, transport.tcp_packet(b"", *PORTS, 0, flags=transport.SYN))
+        self.trace.ip(-2 * MS, transport.tcp_packet(b"", *PORTS, 0, 0, transport.SYN, *hosts))
         both = transport.SYN | transport.ACK
-        self.trace.ip(-MS, transport.tcp_packet(b"", *PORTS[::-1], 0, 1, both, *HOSTS[::-1]))
+        self.trace.ip(-MS, transport.tcp_packet(b"", *PORTS[::-1], 0, 1, both, *hosts[::-1]))
 
     def send(self, time, data, *, back=False):
         self.repeat(time, data, self.sequence[back], back=back)
         self.sequence[back] += len(data)
 
     def repeat(self, time, data, sequence, *, back=True):
-        hosts, ports = (HOSTS[::-1], PORTS[::-1]) if back else (HOSTS, PORTS)
-        self.sent[back] += OVERHEAD + len(data)
-        self.trace.ip(time * MS, transport.tcp_packet(data, *ports, sequence, 1, transport.ACK, *hosts))
+        hosts, ports = (self.hosts[::-1], PORTS[::-1]) if back else (self.hosts, PORTS)
+        (frame,) = self.trace.ip(time * MS, transport.tcp_packet(data, *ports, sequence, 1, transport.ACK, *hosts))
+        self.sent[back] += len(frame.data)
 
 
-def begin(*first):
+def begin(*first, hosts=HOSTS):
     """The initiator's first message in these parts, a millisecond apart, and the other three messages but the last."""
-    connection = Connection()
+    connection = Connection(hosts=hosts)
     for time, part in enumerate(first):
         connection.send(time, part)
     connection.send(20, MESSAGES[1], back=True)
@@ -214,6 +214,82 @@ def test_the_plugin_counts_each_segment_for_its_messages(make, tshark):
     frames = [str(initiator), str(connection.sent[False]), "2", str(responder), str(connection.sent[True])]
     assert row[5:11] == ["2", *frames]
     assert (row[13], float(row[12])) == ("completed", expected)
+
+
+def segment_quoted_by_an_icmp_error():
+    """The request for IKE_AUTH is too big for the path."""
+    hosts = "2001:db8::1", "2001:db8::2"
+    connection = begin(PREFIX + MESSAGES[0], hosts=hosts)
+    quoted = transport.tcp_packet(MESSAGES[2], *PORTS, 1 + len(PREFIX + MESSAGES[0]), 1, transport.ACK, *hosts)
+    connection.trace.ip(26 * MS, transport.icmp_error(quoted, *hosts[::-1], mtu=1280))
+    return connection
+
+
+def damage(changes, *, flags=transport.ACK):
+    """The request for IKE_AUTH comes again, with other bytes at these offsets of its IP packet."""
+    connection = begin(PREFIX + MESSAGES[0])
+    packet = bytearray(transport.tcp_packet(MESSAGES[2], *PORTS, 1 + len(PREFIX + MESSAGES[0]), 1, flags))
+    for offset, values in changes.items():
+        packet[offset : offset + len(values)] = values
+    connection.trace.ip(300 * MS, bytes(packet))
+    return connection
+
+
+def header_shorter_than_a_tcp_header():
+    return damage({20 + 12: b"\x40"})
+
+
+def header_longer_than_its_packet():
+    """Its flags say that it begins another connection."""
+    return damage({2: b"\0\x30", 20 + 12: b"\xf0"}, flags=transport.SYN)
+
+
+def first_fragment_of_a_segment():
+    """It is the only one; the segment has no IP fragments otherwise."""
+    return damage({6: b"\x20\0"})
+
+
+UNREAD = (
+    segment_quoted_by_an_icmp_error,
+    header_shorter_than_a_tcp_header,
+    header_longer_than_its_packet,
+    first_fragment_of_a_segment,
+)
+each_unread_case = pytest.mark.parametrize("make", UNREAD, ids=lambda make: make.__name__)
+
+
+@pytest.mark.usefixtures("implementation")
+@each_unread_case
+def test_reports_count_no_segments_that_are_quoted_or_invalid(make):
+    connection = make()
+    connection.send(345, MESSAGES[3], back=True)
+    (row,) = ikeanalyze.read(connection.trace.pcap()).handshakes.iter_rows(named=True)
+    assert (row["initiator_frames"], row["initiator_bytes"]) == (2, connection.sent[False])
+    assert (row["outcome"], row["setup_ns"] / 1e6) == ("completed", 345.0)
+
+
+@pytest.mark.turns
+@each_unread_case
+def test_the_plugin_counts_no_segments_that_are_quoted_or_invalid(make, tshark):
+    connection = make()
+    connection.send(345, MESSAGES[3], back=True)
+    (row,) = list_handshakes(tshark, connection)
+    assert row[6:8] == ["2", str(connection.sent[False])]
+    assert (row[13], float(row[12])) == ("completed", 345.0)
+
+
+def test_a_length_beyond_the_frame_ends_with_the_frame(tshark):
+    """The IP header is damaged; the segment has the bytes that its frame has."""
+    connection = begin(PREFIX + MESSAGES[0])
+    sequence, (first, rest) = connection.sequence[True], (MESSAGES[3][:60], MESSAGES[3][60:])
+    packet = bytearray(transport.tcp_packet(first, *PORTS[::-1], sequence, 1, transport.ACK, *HOSTS[::-1]))
+    packet[2:4] = (1400).to_bytes(2)
+    connection.trace.ip(45 * MS, bytes(packet))
+    connection.repeat(46, rest, sequence + len(first))
+    (row,) = ikeanalyze.read(connection.trace.pcap()).handshakes.iter_rows(named=True)
+    assert (row["outcome"], row["setup_ns"] / 1e6) == ("completed", 46.0)
+    (shown,) = list_handshakes(tshark, connection)
+    assert (shown[13], float(shown[12])) == ("completed", 46.0)
 
 
 def list_handshakes(tshark, connection):
