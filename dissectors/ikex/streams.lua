@@ -83,7 +83,7 @@ local function add_part(streams, segment, found, first, last)
         found.numbers[#found.numbers + 1] = segment.number
         found.time = min(found.time, segment.time)
         if last > segment.fresh then -- it has bytes of the message that no segment had before
-            found.last_time = max(found.last_time, segment.time)
+            found.last_time, found.number = max(found.last_time, segment.time), segment.number
         end
     end
     if found.emitted then
@@ -105,7 +105,8 @@ local function is_captured(self, position, size)
     return not range or range[1] - position >= size
 end
 
--- Remove the bytes up to `last`, and assign them to a message if one is given.
+-- Remove the bytes up to `last`, and assign them to a message if one is given. `number`: of the frame that shows the
+-- message, nil if that is the last one with bytes of it.
 local function consume(self, last, found, number)
     local first, streams = self.parsed, self.streams
     self.parsed = last
@@ -136,7 +137,7 @@ local function consume(self, last, found, number)
         end
     end
     if found and found.data and #found.numbers > 0 then
-        found.number = number
+        found.number = number or found.number
         found.emitted = true
         streams.emit(found)
     end
@@ -313,32 +314,32 @@ local function append(self, begin, payload, size, number)
 end
 
 -- Parse what is left of the buffer at its end.
-local function flush_buffer(self, number)
+local function flush_buffer(self)
     local buffer, found = get_buffer(self), nil
     if buffer ~= "" then
         if self.state == FRAMED and not self.connection.foreign and #buffer > 2 then
             found = read_message(self, buffer, 1, byte(buffer, 1) * 256 + byte(buffer, 2))
         end
         self.pieces, self.size, self.needed = {}, 0, 0
-        consume(self, self.parsed + #buffer, found, number)
+        consume(self, self.parsed + #buffer, found)
     end
 end
 
 -- Skip the missing bytes before the first segment that is held. The start of the messages stays known if the length of
 -- the message around the gap is.
-local function skip_gap(self, number)
+local function skip_gap(self)
     local begin = math.huge
     for position in pairs(self.held) do
         begin = min(begin, position)
     end
     local missing = begin - self.next
     if missing <= MAX_GAP then
-        append(self, self.next, "", missing, number)
+        append(self, self.next, "", missing)
         return
     end
-    flush_buffer(self, number)
+    flush_buffer(self)
     self.next, self.state = begin, LOST
-    consume(self, self.parsed + missing, nil, number)
+    consume(self, self.parsed + missing)
 end
 
 -- Append the segments that follow the buffer.
@@ -406,7 +407,8 @@ local function add_segment(self, segment)
         self.held_count = self.held_count + (held and 0 or 1)
         self.held[begin] = { payload = payload, size = size }
         if self.held_count > MAX_HELD then
-            skip_gap(self, number)
+            skip_gap(self)
+            number = nil -- this frame does not fill the gap
         end
     end
     drain(self, number)
@@ -434,11 +436,11 @@ function Direction:flush()
         begin_without_syn(self)
     end
     while self.held_count > 0 do
-        skip_gap(self, self.latest)
-        drain(self, self.latest)
+        skip_gap(self)
+        drain(self)
     end
     if self.size > 0 then -- if the stream goes on, it does so within a message
-        flush_buffer(self, self.latest)
+        flush_buffer(self)
         self.state = LOST
     end
     self.waiting = {}
@@ -498,7 +500,7 @@ function Streams:add(segment)
         direction.destination, direction.destination_port = segment.destination, segment.destination_port
         connection.directions[from] = direction
     end
-    direction.latest, direction.latest_time, self.finished = segment.number, segment.time, false
+    direction.latest_time, self.finished = segment.time, false
     if segment.syn then
         begin_with_syn(direction, segment.sequence, not segment.ack)
         segment.sequence = (segment.sequence + 1) % SEQUENCE_NUMBERS -- data with it: RFC 7413

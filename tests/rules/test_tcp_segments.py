@@ -4,7 +4,7 @@ import pytest
 
 import ikeanalyze
 from tests.craft import MS, Handshake, Trace, transport
-from tests.dissectors.run_plugin import run_plugin
+from tests.dissectors.run_plugin import fields, run_plugin
 
 HOSTS = "192.0.2.1", "192.0.2.2"
 PORTS = 40000, 4500
@@ -290,6 +290,37 @@ def test_a_length_beyond_the_frame_ends_with_the_frame(tshark):
     assert (row["outcome"], row["setup_ns"] / 1e6) == ("completed", 46.0)
     (shown,) = list_handshakes(tshark, connection)
     assert (shown[13], float(shown[12])) == ("completed", 46.0)
+
+
+def without_a_segment():
+    """The capture lacks the first of three responses after the set-up, and the end of the fourth request."""
+    connection = begin(PREFIX + MESSAGES[0])
+    connection.send(45, MESSAGES[3], back=True)
+    for number in range(4):
+        request, response = (transport.tcp_framed(message.ike[0]) for message in HANDSHAKE.informational())
+        connection.send(100 + 10 * number, request[:-10] if number == 3 else request)
+        if number == 0:
+            connection.sequence[True] += len(response)
+        elif number < 3:
+            connection.send(105 + 10 * number, response, back=True)
+    connection.trace.ip(600 * MS, transport.tcp_packet(b"", *PORTS, 70_000, 0, transport.SYN, *HOSTS))
+    return connection.trace.pcap()
+
+
+def test_messages_after_a_missing_segment_are_shown_in_their_own_frames(tshark):
+    shown = fields(tshark, without_a_segment(), "frame.number", "ikex.exchange", "ikex.kind")
+    assert shown == [
+        ["3", "IKE_SA_INIT", "request"],
+        ["4", "IKE_SA_INIT", "response"],
+        ["5", "IKE_AUTH", "request"],
+        ["6", "IKE_AUTH", "response"],
+        ["7", "INFORMATIONAL", "request"],
+        ["8", "INFORMATIONAL", "request"],
+        ["9", "INFORMATIONAL", "response"],
+        ["10", "INFORMATIONAL", "request"],
+        ["11", "INFORMATIONAL", "response"],
+        ["12", "INFORMATIONAL", "request"],
+    ]
 
 
 def list_handshakes(tshark, connection):
