@@ -246,8 +246,8 @@ function packet.read_headers(record, frame, at, udp, ip, version)
 end
 
 --- The TCP segment with these ports in a frame, as `Streams:add` takes it: {payload (as captured), size (of it, on the
--- wire), sequence, syn, ack, ttl, ip_id, source, destination}; nil if there is none, if it is quoted by an ICMP error, or
--- if it has neither data nor a SYN. `frame_size`: on the wire.
+-- wire), sequence, syn, ack, ttl, ip_id, source, destination}; nil if there is none, if an ICMP error quotes it, or if
+-- it has neither data nor a SYN. `frame_size`: on the wire.
 function packet.segment(frame, frame_size, source_port, destination_port)
     local tcp, ip, version = find_transport(frame, source_port, destination_port, TCP)
     if not tcp or #frame < tcp + TCP_HEADER - 1 or is_quoted(frame, ip, version) then

@@ -4,7 +4,7 @@ import pytest
 
 import ikeanalyze
 from tests.craft import MS, Handshake, Trace, transport
-from tests.dissectors.run_plugin import fields, run_plugin
+from tests.dissectors.run_plugin import fields, run_plugin, tree
 
 HOSTS = "192.0.2.1", "192.0.2.2"
 PORTS = 40000, 4500
@@ -321,6 +321,17 @@ def test_messages_after_a_missing_segment_are_shown_in_their_own_frames(tshark):
         ["11", "INFORMATIONAL", "response"],
         ["12", "INFORMATIONAL", "request"],
     ]
+
+
+def test_details_name_segments_and_not_fragments(tshark):
+    """Of a message in two segments, and of one whose end is not in the capture."""
+    connection = begin((PREFIX + MESSAGES[0])[:100], (PREFIX + MESSAGES[0])[100:])
+    connection.send(45, MESSAGES[3][:-10], back=True)
+    shown = tree(tshark, connection.trace.pcap())
+    assert ": TCP segment of an IKE message" in shown
+    assert "[Part of the message in: 4]" in shown
+    assert "TCP segments of the message are not in the capture, or truncated" in shown
+    assert "IP fragment" not in shown
 
 
 def list_handshakes(tshark, connection):
