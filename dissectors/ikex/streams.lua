@@ -26,6 +26,9 @@ local FIRST_SEGMENTS = 4
 local DUPLICATE_WITHIN = 1000 -- us
 local START, FRAMED, LOST = 1, 2, 3 -- at the start; at the length of a message; at an unknown place
 
+-- Takes the place of an ESP packet, or of a malformed message.
+local NOT_IKE = {}
+
 local Direction = {}
 Direction.__index = Direction
 
@@ -64,7 +67,7 @@ end
 local function add_part(streams, segment, found, first, last)
     last = min(last, segment.finish)
     local size = last - max(first, segment.begin)
-    if size <= 0 or not found.data then
+    if size <= 0 then
         return
     elseif segment.repeated then
         found.repeated = found.repeated or {}
@@ -113,6 +116,8 @@ local function consume(self, last, found, number)
     if found then
         self.history[self.history_next] = { first, last, found }
         self.history_next = self.history_next % MAX_HISTORY + 1
+    end
+    if found and found ~= NOT_IKE then
         for _, segment in ipairs(self.waiting) do
             add_part(streams, segment, found, first, last)
         end
@@ -136,14 +141,14 @@ local function consume(self, last, found, number)
             break
         end
     end
-    if found and found.data and #found.numbers > 0 then
+    if found and found ~= NOT_IKE and #found.numbers > 0 then
         found.number = number or found.number
         found.emitted = true
         streams.emit(found)
     end
 end
 
--- The message at position `at` of the buffer; nil if too little of it is known. `size`: its length field.
+-- The message at position `at` of the buffer, or NOT_IKE; nil if too little of it is known. `size`: its length field.
 local function read_message(self, buffer, at, size)
     local available = min(size, #buffer - at + 1)
     local range = self.unknown[1]
@@ -151,23 +156,23 @@ local function read_message(self, buffer, at, size)
     if known < 2 + #MARKER then
         return nil
     end
-    local found = { bytes = 0, numbers = {}, time = math.huge, last_time = 0, stream = self }
     if sub(buffer, at + 2, at + 5) ~= MARKER then
-        return size >= 2 + ESP_HEADER and found or nil
+        return size >= 2 + ESP_HEADER and NOT_IKE or nil
     elseif size >= CERTAIN and available < CERTAIN then
         return nil
     elseif size < CERTAIN or known < CERTAIN then
-        return found -- malformed
+        return NOT_IKE
     end
     local version = byte(buffer, at + 23)
     local a, b, c, d = byte(buffer, at + 30, at + 33)
     local length = ((a * 256 + b) * 256 + c) * 256 + d
     if (version < 16 or version >= 48) or length < message.HEADER or length > size - 6 then
-        return found
+        return NOT_IKE
     end
-    found.data, found.size = sub(buffer, at + 6, at + min(known, length + 6) - 1), size - 6
-    found.incomplete = known ~= size or nil
-    return found
+    return {
+        data = sub(buffer, at + 6, at + min(known, length + 6) - 1), size = size - 6, stream = self,
+        incomplete = known ~= size or nil, bytes = 0, numbers = {}, time = math.huge, last_time = 0,
+    }
 end
 
 -- Whether an IKE message may begin at position `at` of the buffer, which may end early.
@@ -376,6 +381,17 @@ local function is_duplicate(self, segment)
     return false
 end
 
+-- Add a segment to the messages that it repeats, in order: its headers count for the first one.
+local function add_known_parts(self, segment)
+    local history, count, oldest = self.history, #self.history, self.history_next
+    for offset = 0, count - 1 do
+        local range = history[(oldest - 1 + offset) % count + 1]
+        if range[3] ~= NOT_IKE and range[2] > segment.begin and range[1] < segment.finish then
+            add_part(self.streams, segment, range[3], range[1], range[2])
+        end
+    end
+end
+
 local function add_segment(self, segment)
     local size, next, payload, number = segment.size, self.next, segment.payload, segment.number
     local begin = next + distance(next % SEQUENCE_NUMBERS, segment.sequence)
@@ -391,11 +407,7 @@ local function add_segment(self, segment)
     self.recent[self.recent_next] = segment
     self.recent_next = self.recent_next % MAX_HELD + 1
     if begin < self.parsed then
-        for _, range in ipairs(self.history) do
-            if range[2] > begin and range[1] < segment.finish then
-                add_part(self.streams, segment, range[3], range[1], range[2])
-            end
-        end
+        add_known_parts(self, segment)
     end
     if segment.finish <= self.parsed then
         return

@@ -292,6 +292,43 @@ def test_a_length_beyond_the_frame_ends_with_the_frame(tshark):
     assert (shown[13], float(shown[12])) == ("completed", 46.0)
 
 
+def requests_of_many_messages_again():
+    """The 256th and 257th message of the initiator come again in one segment, whose headers count for the former."""
+    connection = Connection()
+    connection.send(0, PREFIX + MESSAGES[0])
+    connection.send(20, MESSAGES[1], back=True)
+    esp = transport.tcp_framed_esp(transport.esp(0x1000, 1, b""))
+    for _ in range(2):
+        connection.send(21, esp * 127)
+    connection.send(25, MESSAGES[2])
+    connection.send(45, MESSAGES[3], back=True)
+    connection.send(50, LATER)
+    connection.repeat(300, MESSAGES[2] + LATER, connection.sequence[False] - len(MESSAGES[2] + LATER), back=False)
+    return connection, len(PREFIX + MESSAGES[0] + MESSAGES[2] * 2) + 3 * OVERHEAD
+
+
+@pytest.mark.usefixtures("implementation")
+def test_reports_count_headers_for_the_first_of_many_messages():
+    connection, expected = requests_of_many_messages_again()
+    (row,) = ikeanalyze.read(connection.trace.pcap()).handshakes.iter_rows(named=True)
+    assert (row["initiator_frames"], row["initiator_bytes"]) == (3, expected)
+
+
+def test_the_plugin_counts_headers_for_the_first_of_many_messages(tshark):
+    connection, expected = requests_of_many_messages_again()
+    (row,) = list_handshakes(tshark, connection)
+    assert row[6:8] == ["3", str(expected)]
+
+
+@pytest.mark.turns
+@each_shared_case
+def test_segments_count_alike_while_the_capture_is_read(make, tshark):
+    """The fields of each packet are needed before the next one is read."""
+    connection = make()[0]
+    listing = "-Y", "ikex", "-Tfields", "-e", "ikex.exchange"
+    assert list_handshakes(tshark, connection, *listing) == list_handshakes(tshark, connection)
+
+
 def without_a_segment():
     """The capture lacks the first of three responses after the set-up, and the end of the fourth request."""
     connection = begin(PREFIX + MESSAGES[0])
@@ -334,6 +371,7 @@ def test_details_name_segments_and_not_fragments(tshark):
     assert "IP fragment" not in shown
 
 
-def list_handshakes(tshark, connection):
-    lines = run_plugin(tshark, connection.trace.pcap(), "-q", "-z", "ikex,handshakes").lines
-    return [line.split() for line in lines if line.split()[:1] == ["1"]]
+def list_handshakes(tshark, connection, *listing):
+    """Of the statistics; `listing`: what tshark prints before them, nothing by default."""
+    lines = run_plugin(tshark, connection.trace.pcap(), *(listing or ["-q"]), "-z", "ikex,handshakes").lines
+    return [line.split() for line in lines if line.startswith("  1 ")]
