@@ -488,6 +488,7 @@ local function get_connection(self, key)
         if self.count > MAX_CONNECTIONS then
             local oldest = order.next
             unlink(oldest)
+            oldest.previous, oldest.next = nil, nil -- it must not keep later ones alive once it is garbage
             self.connections[oldest.key], self.count = nil, self.count - 1
             for _, direction in pairs(oldest.directions) do
                 direction:flush()
