@@ -202,6 +202,7 @@ local function parse_record(self, record, datagram, incomplete)
         return
     end
     local last = at + head.length - 1
+    local lacks_fragments = incomplete and datagram.ip_fragments
     local clear, init = message.is_clear(head), Association.is_init(head)
     local decryptable = not clear and not record.tail and self.keyring.size > 0
         and self.keyring:may_decrypt(head.spi_i, head.spi_r)
@@ -214,11 +215,12 @@ local function parse_record(self, record, datagram, incomplete)
     if clear then
         datagram.clear, datagram.next = true, head.next
     end
-    parsed.kept = (clear or decryptable) and not incomplete
+    parsed.kept = clear and not lacks_fragments or decryptable and not incomplete
     datagram[PLAIN] = not (clear or init or decryptable or incomplete or parsed.several_frames)
     if incomplete then
         parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
-    elseif parsed.kept then
+    end
+    if parsed.kept then
         datagram.data = data
     end
     datagram[DIGEST] = parsed.digest

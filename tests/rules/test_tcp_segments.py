@@ -360,6 +360,14 @@ def test_messages_after_a_missing_segment_are_shown_in_their_own_frames(tshark):
     ]
 
 
+def test_clear_payloads_of_a_truncated_message_are_shown(tshark):
+    """The frames of IKE_SA_INIT are truncated within KE, the second payload."""
+    connection = begin(PREFIX + MESSAGES[0])
+    connection.send(45, MESSAGES[3], back=True)
+    shown = fields(tshark, connection.trace.pcap(snaplen=200), "ikex.payload", only="ikex.exchange == 34")
+    assert shown == [["SA"], ["SA"]]
+
+
 def test_details_name_segments_and_not_fragments(tshark):
     """Of a message in two segments, and of one whose end is not in the capture."""
     connection = begin((PREFIX + MESSAGES[0])[:100], (PREFIX + MESSAGES[0])[100:])
