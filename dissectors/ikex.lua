@@ -234,10 +234,7 @@ end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
     local capture = capture
-    local queue = capture.queue
-    if queue.count > 0 or queue.segments[1] then
-        capture:process_queue()
-    end
+    capture:process_queue()
     local datagram = capture.by_frame[number]
     if datagram == nil then
         return

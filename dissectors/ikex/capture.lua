@@ -81,6 +81,20 @@ local function add_to_frame(self, number, datagram)
     end
 end
 
+-- Add the frames with parts or copies of a datagram of several frames, except those that were added before.
+local function add_further_frames(self, datagram)
+    local numbers, repeated = datagram.numbers, datagram.repeated or NONE
+    for index = (datagram.parts_added or 0) + 1, #numbers do
+        if numbers[index] ~= datagram[NUMBER] then
+            add_to_frame(self, numbers[index], { number = numbers[index], part_of = datagram })
+        end
+    end
+    for index = (datagram.copies_added or 0) + 1, #repeated do
+        add_to_frame(self, repeated[index], { number = repeated[index], duplicate_of = datagram })
+    end
+    datagram.parts_added, datagram.copies_added = #numbers, #repeated
+end
+
 -- Note that a message used the port of UDP encapsulation.
 local function note_port(self, slot, source_port, destination_port)
     if source_port == NAT_PORT or destination_port == NAT_PORT then
@@ -120,14 +134,7 @@ local function add_new(self, datagram, parsed)
     note_port(self, datagram[SLOT], parsed.source_port, parsed.destination_port)
     add_to_frame(self, number, datagram)
     if parsed.several_frames then
-        for _, other in ipairs(datagram.numbers) do
-            if other ~= number then
-                add_to_frame(self, other, { number = other, part_of = datagram })
-            end
-        end
-        for _, other in ipairs(datagram.repeated or NONE) do
-            add_to_frame(self, other, { number = other, duplicate_of = datagram })
-        end
+        add_further_frames(self, datagram)
     end
     if parsed.kept then
         sa.undecoded[#sa.undecoded + 1] = datagram
@@ -195,6 +202,7 @@ local function parse_record(self, record, datagram, incomplete)
         return
     end
     local last = at + head.length - 1
+    local lacks_fragments = incomplete and datagram.ip_fragments
     local clear, init = message.is_clear(head), Association.is_init(head)
     local decryptable = not clear and not record.tail and self.keyring.size > 0
         and self.keyring:may_decrypt(head.spi_i, head.spi_r)
@@ -207,11 +215,12 @@ local function parse_record(self, record, datagram, incomplete)
     if clear then
         datagram.clear, datagram.next = true, head.next
     end
-    parsed.kept = (clear or decryptable) and not incomplete
+    parsed.kept = clear and not lacks_fragments or decryptable and not incomplete
     datagram[PLAIN] = not (clear or init or decryptable or incomplete or parsed.several_frames)
     if incomplete then
         parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
-    elseif parsed.kept then
+    end
+    if parsed.kept then
         datagram.data = data
     end
     datagram[DIGEST] = parsed.digest
@@ -248,7 +257,7 @@ function process_stream_message(self, found)
     datagram.frames, datagram.last_time = #found.numbers, max(found.time, found.last_time)
     datagram.incomplete, parsed.several_frames = found.incomplete, true
     local stream = found.stream
-    found.datagram, found.shown, found.shown_repeated = datagram, #found.numbers, #(found.repeated or NONE)
+    found.datagram = datagram
     parse_record(self, {
         data = found.data, at = 1, length = #found.data, size = found.size,
         source = stream.source, source_port = stream.source_port,
@@ -262,21 +271,12 @@ function update_stream_message(self, found)
     if not datagram then
         return -- it is queued
     end
-    datagram[BYTES], datagram.frames = found.bytes, #found.numbers
+    datagram[BYTES], datagram.frames, datagram.repeated = found.bytes, #found.numbers, found.repeated
     local slot = datagram[SLOT]
     if not slot then
         return -- a duplicate of the capture, or it waits for its IKE SA
     end
-    for index = found.shown + 1, #found.numbers do
-        local number = found.numbers[index]
-        add_to_frame(self, number, { number = number, part_of = datagram })
-    end
-    found.shown = #found.numbers
-    local repeated = found.repeated or NONE
-    for index = found.shown_repeated + 1, #repeated do
-        add_to_frame(self, repeated[index], { number = repeated[index], duplicate_of = datagram })
-    end
-    found.shown_repeated = #repeated
+    add_further_frames(self, datagram)
     slots.regroup(slot)
     self.conversation:note_change(slot.pair.sa)
     self.recounted[slot.pair.sa] = true

@@ -6,8 +6,8 @@ others read the names, for example `datagram.time`.
 
 Fields that few datagrams have are stored under their names: `data` (the kept bytes of the message), `clear` (it is not
 encrypted), `next` (type of its first payload), `lacks_encryption` (see `exchanges.is_in_clear`), `last_time`, `frames`,
-`numbers`, `repeated`, `ip_fragments`, `incomplete` (IP fragments are missing), `endpoints`, `surplus` (number of bytes
-after the message); and those of the module `contents`. ]]
+`numbers`, `repeated`, `ip_fragments`, `incomplete` (the capture lacks bytes of its IP fragments or TCP segments),
+`endpoints`, `surplus` (number of bytes after the message); and those of the module `contents`. ]]
 local message = require("ikex.message")
 
 local Datagram = {}

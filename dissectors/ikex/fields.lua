@@ -51,7 +51,7 @@ function fields.make()
         retransmission = ProtoField.uint32("ikex.retransmission", "Retransmission", base.DEC),
         retransmission_of = framenum("ikex.retransmission_of", "First transmission in", kinds.RETRANS_PREV),
         duplicate_of = framenum("ikex.duplicate_of", "Captured twice, first in"),
-        part_of = framenum("ikex.part_of", "IP fragment of the message in"),
+        part_of = framenum("ikex.part_of", "Part of the message in"),
         fragment = ProtoField.uint32("ikex.fragment", "Fragment", base.DEC),
         fragments = ProtoField.uint32("ikex.fragments", "Fragments in total", base.DEC),
         fragment_frame = framenum("ikex.fragment.frame", "Fragment in"),

@@ -243,7 +243,8 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     end
     local plain = datagram[PLAIN]
     if not plain and datagram.incomplete then
-        add(list, "missing_fragment", "IP fragments of the message are not in the capture")
+        add(list, "missing_fragment", datagram.ip_fragments and "IP fragments of the message are not in the capture"
+            or "TCP segments of the message are not in the capture, or truncated")
     end
     -- INVALID_SPI about an ESP packet has the flag, whoever sends it (RFC 7296, 1.5)
     local is_init = INITS[pair.exchange]

@@ -8,6 +8,7 @@ local packet = {}
 local byte, char, find, floor, sub = string.byte, string.char, string.find, math.floor, string.sub
 
 local ICMP, TCP, UDP, FRAGMENT, ESP, ICMPV6 = 1, 6, 17, 44, 50, 58
+local TCP_HEADER = 20 -- bytes, without options
 local MAX_IP_POSITION = 64 -- of an IP header: no link layer needs more bytes before it
 local NON_ESP_MARKER = "\0\0\0\0"
 -- Positions in IPv4 in Ethernet, which most frames are: of the headers, and of the message without and behind a marker.
@@ -220,11 +221,16 @@ local function addresses(frame, at, version)
     return format_address(frame, at + 8, 6), format_address(frame, at + 24, 6)
 end
 
+-- Whether an ICMP error quotes the IP packet at position `ip`.
+local function is_quoted(frame, ip, version)
+    return find_ip_before(frame, ip - 8, version == 4 and ICMP or ICMPV6) ~= nil
+end
+
 --- Put values of the headers of a message at position `at` into `record`: source, destination, ttl, ip_id, size.
 -- `ip_id`: nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0. Returns false
 -- if the message is quoted by an ICMP error.
 function packet.read_headers(record, frame, at, udp, ip, version)
-    if find_ip_before(frame, ip - 8, version == 4 and ICMP or ICMPV6) then
+    if is_quoted(frame, ip, version) then
         return false
     end
     record.source, record.destination = addresses(frame, ip, version)
@@ -240,23 +246,31 @@ function packet.read_headers(record, frame, at, udp, ip, version)
 end
 
 --- The TCP segment with these ports in a frame, as `Streams:add` takes it: {payload (as captured), size (of it, on the
--- wire), sequence, syn, ack, ttl, ip_id, source, destination}; nil if there is none. `frame_size`: on the wire.
+-- wire), sequence, syn, ack, ttl, ip_id, source, destination}; nil if there is none, if an ICMP error quotes it, or if
+-- it has neither data nor a SYN. `frame_size`: on the wire.
 function packet.segment(frame, frame_size, source_port, destination_port)
     local tcp, ip, version = find_transport(frame, source_port, destination_port, TCP)
-    local offset, flags = byte(frame, tcp and tcp + 12 or 0, tcp and tcp + 13 or 0)
-    if not flags then
+    if not tcp or #frame < tcp + TCP_HEADER - 1 or is_quoted(frame, ip, version) then
         return nil
+    elseif version == 4 and u16(frame, ip + 6) % 0x4000 ~= 0 then
+        return nil -- an IP fragment
     end
+    local offset, flags = byte(frame, tcp + 12, tcp + 13)
     local size_on_wire = version == 4 and u16(frame, ip + 2) or u16(frame, ip + 4) + 40
     if size_on_wire <= 40 and u16(frame, ip + (version == 4 and 2 or 4)) == 0 then
-        size_on_wire = frame_size - ip + 1 -- the network card divides it
+        size_on_wire = frame_size -- the network card divides it
     end
-    local first, last = tcp + floor(offset / 16) * 4, ip + size_on_wire - 1
+    local header_size, syn = floor(offset / 16) * 4, floor(flags / 2) % 2 == 1
+    local first, last = tcp + header_size, math.min(ip + size_on_wire - 1, frame_size)
+    local size = last - first + 1
+    if header_size < TCP_HEADER or size < 0 or (size == 0 and not syn) then
+        return nil
+    end
     local source, destination = addresses(frame, ip, version)
     return {
-        payload = sub(frame, first, last), size = math.max(0, last - first + 1),
+        payload = sub(frame, first, last), size = size,
         sequence = u16(frame, tcp + 4) * 65536 + u16(frame, tcp + 6),
-        syn = floor(flags / 2) % 2 == 1, ack = floor(flags / 16) % 2 == 1,
+        syn = syn, ack = floor(flags / 16) % 2 == 1,
         ttl = byte(frame, ip + (version == 4 and 8 or 7)), ip_id = version == 4 and u16(frame, ip + 4) or nil,
         source = source, destination = destination,
     }

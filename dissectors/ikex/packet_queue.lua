@@ -13,7 +13,8 @@ local byte, floor, sub = string.byte, math.floor, string.sub
 local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
-local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
+local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete; the same of TCP segments
+local SEGMENT_TABLE = 500 -- bytes of a segment without its payload
 local FROM_STREAM = -1 -- in place of the ports of a packet
 local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
@@ -31,6 +32,7 @@ function PacketQueue.new(keep_all, tcp_ports, on_message, on_repeat)
         fragments = Fragments.new(),
         on_message = on_message,
         segments = {}, -- of TCP, see `Streams:add`
+        segment_bytes = 0, -- memory that they take
         found = {}, -- messages of TCP streams that have not been queued yet
         streams = Streams.new(function(found)
             self.found[#self.found + 1] = found
@@ -132,10 +134,19 @@ function PacketQueue:from_tvb(number, time, size, tvb, methods, source_port, des
     self:with_ports(number, time, size, read(tvb), source_port, destination_port)
 end
 
+-- Reassemble the TCP streams from the queued segments.
+local function reassemble(self)
+    local segments = self.segments
+    self.segments, self.segment_bytes = {}, 0
+    for _, segment in ipairs(segments) do
+        self.streams:add(segment)
+    end
+end
+
 --- Add a packet on a port of IKE in TCP, if it is a TCP segment with data or a SYN.
 function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
     local segment = packet.segment(raw, size, source_port, destination_port)
-    if segment and (segment.size > 0 or segment.syn) then
+    if segment then
         if time < self.last_queued then
             self.stepped_back = self.stepped_back or self.last_queued - time > 1
         else
@@ -144,6 +155,10 @@ function PacketQueue:segment(number, time, size, raw, source_port, destination_p
         segment.number, segment.time, segment.frame_size = number, PacketQueue.microseconds(time), size
         segment.source_port, segment.destination_port = source_port, destination_port
         self.segments[#self.segments + 1] = segment
+        self.segment_bytes = self.segment_bytes + #segment.payload + SEGMENT_TABLE
+        if self.segment_bytes > MAX_HELD then
+            reassemble(self) -- most bytes are of ESP packets, which are not kept
+        end
     end
 end
 
@@ -179,14 +194,10 @@ local function new_record(number, time, frame_size, data, at, endpoints)
     }
 end
 
--- Reassemble the TCP streams from the queued segments, and queue the messages in them with the times of their first
--- segments. `final_time`: see `Streams:flush`, nil if the capture goes on.
+-- Queue the messages of TCP streams with the times of their first segments. `final_time`: see `Streams:flush`, nil if
+-- the capture goes on.
 local function queue_messages(self, final_time)
-    local segments = self.segments
-    self.segments = {}
-    for _, segment in ipairs(segments) do
-        self.streams:add(segment)
-    end
+    reassemble(self)
     if final_time then
         self.streams:flush(final_time)
     end
@@ -282,7 +293,7 @@ end
 -- `add_usual`: called before with the index of a usual message (see
 -- `is_usual_message`) and its position; if it returns true, it has added the message, and `callback` is not called.
 function PacketQueue:process(callback, add_usual, final_time)
-    if final_time or self.segments[1] then
+    if final_time or self.segments[1] or self.found[1] then
         queue_messages(self, final_time)
     end
     if self.count == 1 then
@@ -312,7 +323,7 @@ end
 
 --- Whether no packet waits to be processed.
 function PacketQueue:is_empty()
-    return self.count == 0 and not self.segments[1]
+    return self.count == 0 and not self.segments[1] and not self.found[1]
 end
 
 --- Seconds, as Wireshark has them, in integer microseconds.

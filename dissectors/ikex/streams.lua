@@ -26,6 +26,9 @@ local FIRST_SEGMENTS = 4
 local DUPLICATE_WITHIN = 1000 -- us
 local START, FRAMED, LOST = 1, 2, 3 -- at the start; at the length of a message; at an unknown place
 
+-- Takes the place of an ESP packet, or of a malformed message.
+local NOT_IKE = {}
+
 local Direction = {}
 Direction.__index = Direction
 
@@ -64,7 +67,7 @@ end
 local function add_part(streams, segment, found, first, last)
     last = min(last, segment.finish)
     local size = last - max(first, segment.begin)
-    if size <= 0 or not found.data then
+    if size <= 0 then
         return
     elseif segment.repeated then
         found.repeated = found.repeated or {}
@@ -83,7 +86,7 @@ local function add_part(streams, segment, found, first, last)
         found.numbers[#found.numbers + 1] = segment.number
         found.time = min(found.time, segment.time)
         if last > segment.fresh then -- it has bytes of the message that no segment had before
-            found.last_time = max(found.last_time, segment.time)
+            found.last_time, found.number = max(found.last_time, segment.time), segment.number
         end
     end
     if found.emitted then
@@ -105,13 +108,16 @@ local function is_captured(self, position, size)
     return not range or range[1] - position >= size
 end
 
--- Remove the bytes up to `last`, and assign them to a message if one is given.
+-- Remove the bytes up to `last`, and assign them to a message if one is given. `number`: of the frame that shows the
+-- message, nil if that is the last one with bytes of it.
 local function consume(self, last, found, number)
     local first, streams = self.parsed, self.streams
     self.parsed = last
     if found then
         self.history[self.history_next] = { first, last, found }
         self.history_next = self.history_next % MAX_HISTORY + 1
+    end
+    if found and found ~= NOT_IKE then
         for _, segment in ipairs(self.waiting) do
             add_part(streams, segment, found, first, last)
         end
@@ -135,14 +141,14 @@ local function consume(self, last, found, number)
             break
         end
     end
-    if found and found.data and #found.numbers > 0 then
-        found.number = number
+    if found and found ~= NOT_IKE and #found.numbers > 0 then
+        found.number = number or found.number
         found.emitted = true
         streams.emit(found)
     end
 end
 
--- The message at position `at` of the buffer; nil if too little of it is known. `size`: its length field.
+-- The message at position `at` of the buffer, or NOT_IKE; nil if too little of it is known. `size`: its length field.
 local function read_message(self, buffer, at, size)
     local available = min(size, #buffer - at + 1)
     local range = self.unknown[1]
@@ -150,23 +156,23 @@ local function read_message(self, buffer, at, size)
     if known < 2 + #MARKER then
         return nil
     end
-    local found = { bytes = 0, numbers = {}, time = math.huge, last_time = 0, stream = self }
     if sub(buffer, at + 2, at + 5) ~= MARKER then
-        return size >= 2 + ESP_HEADER and found or nil
+        return size >= 2 + ESP_HEADER and NOT_IKE or nil
     elseif size >= CERTAIN and available < CERTAIN then
         return nil
     elseif size < CERTAIN or known < CERTAIN then
-        return found -- malformed
+        return NOT_IKE
     end
     local version = byte(buffer, at + 23)
     local a, b, c, d = byte(buffer, at + 30, at + 33)
     local length = ((a * 256 + b) * 256 + c) * 256 + d
     if (version < 16 or version >= 48) or length < message.HEADER or length > size - 6 then
-        return found
+        return NOT_IKE
     end
-    found.data, found.size = sub(buffer, at + 6, at + min(known, length + 6) - 1), size - 6
-    found.incomplete = known ~= size or nil
-    return found
+    return {
+        data = sub(buffer, at + 6, at + min(known, length + 6) - 1), size = size - 6, stream = self,
+        incomplete = known ~= size or nil, bytes = 0, numbers = {}, time = math.huge, last_time = 0,
+    }
 end
 
 -- Whether an IKE message may begin at position `at` of the buffer, which may end early.
@@ -313,32 +319,32 @@ local function append(self, begin, payload, size, number)
 end
 
 -- Parse what is left of the buffer at its end.
-local function flush_buffer(self, number)
+local function flush_buffer(self)
     local buffer, found = get_buffer(self), nil
     if buffer ~= "" then
         if self.state == FRAMED and not self.connection.foreign and #buffer > 2 then
             found = read_message(self, buffer, 1, byte(buffer, 1) * 256 + byte(buffer, 2))
         end
         self.pieces, self.size, self.needed = {}, 0, 0
-        consume(self, self.parsed + #buffer, found, number)
+        consume(self, self.parsed + #buffer, found)
     end
 end
 
 -- Skip the missing bytes before the first segment that is held. The start of the messages stays known if the length of
 -- the message around the gap is.
-local function skip_gap(self, number)
+local function skip_gap(self)
     local begin = math.huge
     for position in pairs(self.held) do
         begin = min(begin, position)
     end
     local missing = begin - self.next
     if missing <= MAX_GAP then
-        append(self, self.next, "", missing, number)
+        append(self, self.next, "", missing)
         return
     end
-    flush_buffer(self, number)
+    flush_buffer(self)
     self.next, self.state = begin, LOST
-    consume(self, self.parsed + missing, nil, number)
+    consume(self, self.parsed + missing)
 end
 
 -- Append the segments that follow the buffer.
@@ -375,6 +381,17 @@ local function is_duplicate(self, segment)
     return false
 end
 
+-- Add a segment to the messages that it repeats, in order: its headers count for the first one.
+local function add_known_parts(self, segment)
+    local history, count, oldest = self.history, #self.history, self.history_next
+    for offset = 0, count - 1 do
+        local range = history[(oldest - 1 + offset) % count + 1]
+        if range[3] ~= NOT_IKE and range[2] > segment.begin and range[1] < segment.finish then
+            add_part(self.streams, segment, range[3], range[1], range[2])
+        end
+    end
+end
+
 local function add_segment(self, segment)
     local size, next, payload, number = segment.size, self.next, segment.payload, segment.number
     local begin = next + distance(next % SEQUENCE_NUMBERS, segment.sequence)
@@ -390,11 +407,7 @@ local function add_segment(self, segment)
     self.recent[self.recent_next] = segment
     self.recent_next = self.recent_next % MAX_HELD + 1
     if begin < self.parsed then
-        for _, range in ipairs(self.history) do
-            if range[2] > begin and range[1] < segment.finish then
-                add_part(self.streams, segment, range[3], range[1], range[2])
-            end
-        end
+        add_known_parts(self, segment)
     end
     if segment.finish <= self.parsed then
         return
@@ -406,7 +419,8 @@ local function add_segment(self, segment)
         self.held_count = self.held_count + (held and 0 or 1)
         self.held[begin] = { payload = payload, size = size }
         if self.held_count > MAX_HELD then
-            skip_gap(self, number)
+            skip_gap(self)
+            number = nil -- this frame does not fill the gap
         end
     end
     drain(self, number)
@@ -434,11 +448,11 @@ function Direction:flush()
         begin_without_syn(self)
     end
     while self.held_count > 0 do
-        skip_gap(self, self.latest)
-        drain(self, self.latest)
+        skip_gap(self)
+        drain(self)
     end
     if self.size > 0 then -- if the stream goes on, it does so within a message
-        flush_buffer(self, self.latest)
+        flush_buffer(self)
         self.state = LOST
     end
     self.waiting = {}
@@ -474,6 +488,7 @@ local function get_connection(self, key)
         if self.count > MAX_CONNECTIONS then
             local oldest = order.next
             unlink(oldest)
+            oldest.previous, oldest.next = nil, nil -- it must not keep later ones alive once it is garbage
             self.connections[oldest.key], self.count = nil, self.count - 1
             for _, direction in pairs(oldest.directions) do
                 direction:flush()
@@ -498,7 +513,7 @@ function Streams:add(segment)
         direction.destination, direction.destination_port = segment.destination, segment.destination_port
         connection.directions[from] = direction
     end
-    direction.latest, direction.latest_time, self.finished = segment.number, segment.time, false
+    direction.latest_time, self.finished = segment.time, false
     if segment.syn then
         begin_with_syn(direction, segment.sequence, not segment.ack)
         segment.sequence = (segment.sequence + 1) % SEQUENCE_NUMBERS -- data with it: RFC 7413

@@ -41,6 +41,7 @@ local GROUPS = {
     },
 }
 -- Fields that messages lack which were sent and captured once.
+local IP_FRAGMENT, TCP_SEGMENT = ": IP fragment of an IKE message", ": TCP segment of an IKE message"
 local EXCEPTIONAL = { retransmission = true, retransmission_of = true, duplicate_of = true, part_of = true }
 local INITS = { [34] = true, [38] = true }
 
@@ -405,7 +406,7 @@ function View:no_message(root, datagram)
         self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
         self:add(root, "duplicate_of", datagram.duplicate_of.number)
     elseif datagram.part_of then
-        self:append(root, ": IP fragment of an IKE message")
+        self:append(root, datagram.part_of.ip_fragments and IP_FRAGMENT or TCP_SEGMENT)
         self:add(root, "part_of", datagram.part_of.number)
     end
 end

@@ -115,7 +115,6 @@ KNOWN = (
         "ip-fragments|fragments-dropped|mlkem1024-init",
         "drop|double|snap|cut",
     ),
-    Reason("TCP segments are truncated", "tcp-psk", "snap"),
     Reason("the report knows the round-trip time from the manifest of the lab", "slow-link", "recorded"),
     Reason("a fragment of IKEv1 that is there twice opens another exchange", "ikev1-fragments", "double"),
 )

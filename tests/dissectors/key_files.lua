@@ -1,5 +1,5 @@
---[[ Reads the key files that the file `cases` names with the plugin, and prints a line for each: the keys of its key sets,
-in hexadecimal digits, and how many problems it has. ]]
+--[[ Reads the key files that the file `cases` names with the plugin, and prints a line for each: the keys of its key
+sets, in hexadecimal digits, and how many problems it has. ]]
 package.path = "./?.lua;" .. package.path
 local compat = require("ikex.compat")
 local keyfile = require("ikex.keyfile")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import ikeanalyze
-from tests.craft import MS, Handshake, Trace, ike, transport
+from tests.craft import MS, Handshake, Trace, ike, link, transport
 from tests.paths import ROOT
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -273,3 +273,16 @@ def test_segments_out_of_order_and_again_count_for_their_message(tshark):
         done = tshark.run(*options, capture=trace.pcap(), plugins=ROOT / "dissectors")
         [line] = [line.split() for line in done.lines if line.startswith("  1")]
         assert line[5:8] == ["1", str(len(order)), str(size)]
+
+
+def test_queued_segments_of_esp_take_little_memory(tshark):
+    """70 MB of ESP in TCP; messages of IKE are a small part of what VPN gateways send in a connection."""
+    esp = link.ethernet(transport.tcp_packet(framed_esp(transport.esp(0x1000, 1, bytes(1390))), 40000, 4500, 1))
+    request = link.ethernet(transport.tcp_packet(framed(REQUEST), 40000, 4500, 1))
+    files = {"ikex": ROOT / "dissectors" / "ikex", "esp": esp, "ike": request}
+    script = Path(__file__).with_name("tcp_queue.lua")
+    done = tshark.run("-q", capture=RECORDED / "tcp-psk.pcap", lua=[script], files=files)
+    assert done.stderr == ""
+    messages, megabytes = map(int, done.stdout.split())
+    assert messages == 1
+    assert megabytes < 45
