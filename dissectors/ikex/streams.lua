@@ -216,7 +216,7 @@ local function resynchronise(self, buffer, at, number)
         if sub(buffer, at, at + #PREFIX - 1) == PREFIX then
             consume(self, self.parsed + #PREFIX, nil, number)
             at = at + #PREFIX
-        elseif may_begin_ike(buffer, at) then
+        elseif is_captured(self, self.parsed, 2) and may_begin_ike(buffer, at) then
             if #buffer - at + 1 < CERTAIN then
                 return at, false -- the next segment decides
             end

@@ -216,6 +216,37 @@ def test_the_plugin_counts_each_segment_for_its_messages(make, tshark):
     assert (row[13], float(row[12])) == ("completed", expected)
 
 
+def lack_a_byte_of_a_length(place):
+    """A message of 71 bytes lacks a byte of its length, which was 0 or not, and others follow."""
+    connection, expected = without_retransmission()
+    first = connection.sequence[True]
+    if place:
+        connection.repeat(46, LATER[:place], first)
+    connection.repeat(47, LATER[place + 1 :], first + place + 1)
+    connection.sequence[True] += len(LATER)
+    for time in range(4):
+        connection.send(100 + time, LATER, back=True)
+    return connection, expected
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize("place", [0, 1])
+def test_reports_go_on_after_a_message_without_its_length(place):
+    connection, expected = lack_a_byte_of_a_length(place)
+    analysis = ikeanalyze.read(connection.trace.pcap())
+    (row,) = analysis.handshakes.iter_rows(named=True)
+    assert (row["outcome"], row["setup_ns"] / 1e6) == ("completed", expected)
+    assert analysis.captures[0].accounting["ike"] == len(MESSAGES) + 4
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_plugin_goes_on_after_a_message_without_its_length(place, tshark):
+    connection, expected = lack_a_byte_of_a_length(place)
+    (row,) = list_handshakes(tshark, connection)
+    assert (row[13], float(row[12])) == ("completed", expected)
+
+
 def segment_quoted_by_an_icmp_error():
     """The request for IKE_AUTH is too big for the path."""
     hosts = "2001:db8::1", "2001:db8::2"

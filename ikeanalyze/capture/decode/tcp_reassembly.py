@@ -369,7 +369,7 @@ class _StreamDirection:
                 self._consume(len(PREFIX), None)
                 continue
             boundary = next((at for at in self._boundaries if at > self._parsed), None)
-            if _may_begin_ike(self._buffer[:_MIN_IKE_BYTES]):
+            if self._is_captured(2) and _may_begin_ike(self._buffer[:_MIN_IKE_BYTES]):
                 if len(self._buffer) < _MIN_IKE_BYTES:
                     return False  # wait for the next segment
                 self._state = _State.FRAMED
