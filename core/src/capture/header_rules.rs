@@ -3,6 +3,8 @@
 //! A number that Python decodes and that is missing here would be counted as other traffic:
 //! tests/core/test_header_rules.py compares both for every number.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use super::frames::{
     Link, Tables, ESP, ETHERTYPE_HAND_BACK, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, OTHER, PORT_4500, PORT_500,
     PORT_DESTINATION, PORT_EITHER, PORT_EXTRA, PORT_TCP, PROTOCOL_HAND_BACK, PROTOCOL_ICMP, PROTOCOL_ICMPV6,
@@ -20,6 +22,9 @@ const HANDED_BACK_PROTOCOLS: [u8; 14] = [0, 43, 60, 135, 140, 44, 51, 139, 4, 41
 const HANDED_BACK_PORTS: [u16; 6] = [1645, 1646, 1812, 1813, 10500, 1701];
 /// GTP-U, VXLAN, VXLAN-GPE, Geneve, VXLAN of Linux, TZSP.
 const TUNNEL_PORTS: [u16; 6] = [2152, 4789, 4790, 6081, 8472, 37008];
+
+/// The rules that were asked for last: a batch of packets needs those of the batch before.
+static LAST: Mutex<Option<(Vec<u16>, Arc<HeaderRules>)>> = Mutex::new(None);
 
 /// What to do by EtherType, by IP protocol and by port.
 #[derive(Debug, PartialEq)]
@@ -63,6 +68,19 @@ impl HeaderRules {
         rules.add(&TUNNEL_PORTS, PORT_DESTINATION);
         rules.add(extra, PORT_EXTRA | PORT_TCP);
         rules
+    }
+
+    /// The rules of `new`, without making them again for each batch of packets.
+    pub fn shared(extra: &[u16]) -> Arc<Self> {
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((ports, rules)) if ports == extra => Arc::clone(rules),
+            _ => {
+                let rules = Arc::new(Self::new(extra));
+                *last = Some((extra.to_vec(), Arc::clone(&rules)));
+                rules
+            }
+        }
     }
 
     fn add(&mut self, ports: &[u16], flags: u8) {

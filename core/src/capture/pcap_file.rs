@@ -23,7 +23,7 @@ pub struct PcapFile {
     pub identity: (u64, u64),
     pub layout: PcapLayout,
     pub link: Link,
-    pub rules: HeaderRules,
+    pub rules: Arc<HeaderRules>,
     /// Initiator SPIs of the IKE SAs whose encrypted messages are stored; None: of all.
     pub spis: Option<HashSet<u64>>,
     /// None: clear messages are stored.
@@ -156,7 +156,7 @@ fn prepare(path: &Path) -> Option<(PcapFile, u64)> {
         identity: identify(&metadata)?,
         layout,
         link,
-        rules: HeaderRules::new(&[]),
+        rules: HeaderRules::shared(&[]),
         spis: Some(HashSet::new()),
         forms: Some(InitForms::default()),
         state: State::unconfirmed(),

@@ -156,7 +156,7 @@ fn scan_packets<'py>(
         return Err(PyValueError::new_err("columns of different lengths"));
     }
     let links: Vec<Link> = link_types.into_iter().map(find_link).collect();
-    let rules = HeaderRules::new(&ports);
+    let rules = HeaderRules::shared(&ports);
     let scan = super::frames::scan(&packets, &rules.tables(&links), first);
     PlainScan::new(py, scan)
 }
@@ -317,7 +317,7 @@ impl PcapReader {
             identity,
             layout,
             link: find_link(link_type),
-            rules: HeaderRules::new(&ports),
+            rules: HeaderRules::shared(&ports),
             spis,
             forms: read_inits.then(InitForms::default),
             state: State::default(),
