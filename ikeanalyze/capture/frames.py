@@ -22,7 +22,6 @@ from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.icmp import make_no_icmp_errors
 from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, open_compiled_reader
-from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
 from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
@@ -110,12 +109,9 @@ def read_frames(
     with open_capture(path) as reader:
         parallel = None
         kept = storage is None
-        compiled = _find_compiled_format(reader, ports) if storage is None else None
         core_reader = None
-        if compiled is not None:
-            core_reader = open_compiled_reader(
-                reader.source, compiled, ports, spis, read_inits=make_readings is not None
-            )
+        if storage is None:
+            core_reader = _open_core_reader(reader, ports, spis, read_inits=make_readings is not None)
         core.discard_reading()  # one of another file, or in another way
         if storage is None:
             started = start_parallel_reader(reader, ports, spis) if core_reader is None else None
@@ -216,15 +212,19 @@ def _finish(
     )
 
 
-def _find_compiled_format(reader: CaptureReader, ports: Collection[int]) -> Pcap | None:
-    """The format of a large pcap file that the compiled core reads; None: Python reads the file.
+def _open_core_reader(
+    reader: CaptureReader, ports: Collection[int], spis: Collection[int] | None, *, read_inits: bool
+) -> "PcapReader | None":
+    """Open a large pcap file with the compiled core; None: Python reads the file. See `open_compiled_reader`.
 
     Python decodes what the core hands back, in one process; so it reads captures of tunnels itself, in two.
     """
     layout = reader.plain_pcap
     if layout is None or (reader.source.size or 0) < core.MIN_FILE_BYTES or not can_read_file(layout):
         return None
-    return layout if is_mostly_plain(reader.source, layout, reader.position, ports) else None
+    if not is_mostly_plain(reader.source, layout, reader.position, ports):
+        return None
+    return open_compiled_reader(reader.source, layout, ports, spis, read_inits=read_inits)
 
 
 class _CompiledReading:

@@ -217,7 +217,7 @@ def test_the_plugin_counts_each_segment_for_its_messages(make, tshark):
 
 
 def lack_a_byte_of_a_length(place):
-    """A message of 71 bytes lacks a byte of its length, which was 0 or not, and others follow."""
+    """The first or second byte of a message's length, 0 and 71, is not in the capture; other messages follow."""
     connection, expected = without_retransmission()
     first = connection.sequence[True]
     if place:
