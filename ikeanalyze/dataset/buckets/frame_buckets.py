@@ -8,10 +8,11 @@ import errno
 import pickle
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +86,19 @@ class BucketFolder:
                 file.write(data)
         except OSError as error:
             raise self.make_error(error) from None
+
+    @contextmanager
+    def create(self, index: int, kind: str) -> Iterator[BinaryIO]:
+        """Create a file of a bucket. Raises `BucketSpaceError` if the disk is full."""
+        try:
+            with open(self.get_file(index, kind), "wb") as file:
+                yield file
+        except OSError as error:
+            raise self.make_error(error) from None
+
+    def find_files(self, kind: str) -> list[Path]:
+        """The files of this kind, of all buckets in order."""
+        return sorted(self.path.glob(f"?????.{kind}"))
 
     def make_error(self, error: OSError) -> Exception:
         """The error to raise for an error of the operating system."""
@@ -165,10 +179,11 @@ class BucketFolder:
         if total:
             with open(self.get_file(index, "messages"), "rb") as file:
                 file.readinto(heap[:total].data)
-        place = np.searchsorted(datagrams, entries["datagram"])
-        known = np.isin(entries["datagram"], datagrams)
         messages = MessageBytes(heap, total)
-        messages.add_existing(rank[place[known]], begin[known], size[known])
+        if len(datagrams):
+            place = np.searchsorted(datagrams, entries["datagram"]).clip(max=len(datagrams) - 1)
+            known = datagrams[place] == entries["datagram"]
+            messages.add_existing(rank[place[known]], begin[known], size[known])
         return messages
 
     def move_to_common(self, spis: Collection[int]) -> None:
@@ -304,8 +319,7 @@ class _BucketMessages(MessageStore):
         readable, bucket = readable[order], bucket[order]
         entries = np.empty(len(readable), _ENTRY)
         entries["datagram"], entries["size"] = datagrams[readable], (end - begin)[readable]
-        view = buffer.data
-        data = b"".join([view[a:b] for a, b in zip(begin[readable].tolist(), end[readable].tolist(), strict=True)])
+        data = _join(buffer, begin[readable], end[readable])
         self._pending.append((bucket, entries, data))
         self._bytes += len(data)
         if self._bytes > _BYTES_AT_ONCE:
@@ -343,19 +357,22 @@ def find_redirected_spis(
         header: the columns of their headers.
     """
     init = (header["protocol"] == Protocol.IKEV2) & (header["exchange_type"] == ExchangeType.IKE_SA_INIT)
-    rows = np.flatnonzero(init)
-    if not len(rows):
-        return set()
-    rows = rows[np.argsort(begin[rows])]
-    first, last = int(begin[rows[0]]), int(end[rows].max())
-    places = np.array([match.start() for match in _REDIRECT_BYTES.finditer(buffer.data[first:last])], np.int64)
-    owner = np.searchsorted(begin[rows], places + first, side="right") - 1
+    begin, end, spi_i = begin[init], end[init], header["spi_i"][init]
+    data = _join(buffer, begin, end)
+    places = np.array([match.start() for match in _REDIRECT_BYTES.finditer(data)], np.int64)
+    owners = np.unique(np.searchsorted(np.cumsum(end - begin), places, side="right"))
     redirected: set[int] = set()
-    for row in rows[np.unique(owner)].tolist():
+    for row in owners.tolist():
         view = parse_init(buffer[begin[row] : end[row]].tobytes())
         if any(kind in _REDIRECTS for kind, _ in view.notifies):
-            redirected.add(int(header["spi_i"][row]))
+            redirected.add(int(spi_i[row]))
     return redirected
+
+
+def _join(buffer: UInt8Array, begin: Int64Array, end: Int64Array) -> bytes:
+    """The bytes of the messages in the buffer, one after the other."""
+    view = buffer.data
+    return b"".join([view[low:high] for low, high in zip(begin.tolist(), end.tolist(), strict=True)])
 
 
 def _split(bucket: Int64Array, rows: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[Any]]]:

@@ -68,10 +68,8 @@ class SurveyNumbering(RowNumbering, frozen=True, kw_only=True):
             "number": datagrams.number[heads].astype(np.int64),
             "exchanges": np.bincount(state.exchanges.handshake, minlength=association.count),
         }
-        try:
-            np.savez(self.folder.get_file(self.index, "handshakes.npz"), allow_pickle=False, **handshakes)
-        except OSError as error:
-            raise self.folder.make_error(error) from None
+        with self.folder.create(self.index, "handshakes.npz") as file:
+            np.savez(file, allow_pickle=False, **handshakes)
         _save(self.folder, self.index, "message_ns.npy", message_ns)
         _save(self.folder, self.index, "message_handshake.npy", message_handshake)
 
@@ -121,10 +119,8 @@ def _load_handshakes(folder: BucketFolder, indices: Sequence[int], column: str) 
 
 
 def _save(folder: BucketFolder, index: int, kind: str, values: Int64Array) -> None:
-    try:
-        np.save(folder.get_file(index, kind), values)
-    except OSError as error:
-        raise folder.make_error(error) from None
+    with folder.create(index, kind) as file:
+        np.save(file, values)
 
 
 def _number_messages(folder: BucketFolder, indices: Sequence[int], ranks: Sequence[UInt32Array]) -> int:
