@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -33,6 +35,22 @@ def start(host, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
 
 
+def find_dumpcap(live):
+    """The dumpcap that the command has started; None: not yet."""
+    children = psutil.Process(live.pid).children(recursive=True)
+    return next((child for child in children if child.name() == "dumpcap"), None)
+
+
+def wait_for_dumpcap(live):
+    """Wait until dumpcap receives packets: it has mapped the buffer of its socket into memory."""
+    while True:
+        assert live.poll() is None
+        dumpcap = find_dumpcap(live)
+        if dumpcap and "socket:[" in Path(f"/proc/{dumpcap.pid}/maps").read_text():
+            return
+        time.sleep(0.05)
+
+
 def test_handshakes_on_an_interface_are_reported_at_once(host, tmp_path):
     trace = Trace()
     for number in range(5):
@@ -42,7 +60,7 @@ def test_handshakes_on_an_interface_are_reported_at_once(host, tmp_path):
     live = start(host, "-i", "in", "--format", "jsonl", "--settle", "1", "--verbose")
     assert live.stdout
     assert live.stderr
-    subprocess.run(host.command("sleep", "2"), check=True)  # dumpcap opens the interface
+    wait_for_dumpcap(live)
     sender = host.command(sys.executable, "-m", "benchmarks.live.send", str(path), "out")
     sent = subprocess.run(sender, check=True, cwd=ROOT, stdout=subprocess.PIPE).stdout.split()
     assert sent[:2] == [b"sending", b"23"]
@@ -69,11 +87,6 @@ def remove_interface(host, _live):
     subprocess.run(host.command("ip", "link", "del", "in"), check=True)
 
 
-def find_dumpcap(live):
-    (process,) = [child for child in psutil.Process(live.pid).children(recursive=True) if child.name() == "dumpcap"]
-    return process
-
-
 def kill_dumpcap(_host, live):
     find_dumpcap(live).kill()
 
@@ -92,7 +105,7 @@ def test_a_capture_that_ends_by_itself_is_a_failure(host, tmp_path, end, said):
     path = trace.write(tmp_path / "sent.pcap")
     live = start(host, "-i", "in", "--format", "jsonl", "--settle", "1", "--verbose")
     assert live.stdout
-    subprocess.run(host.command("sleep", "2"), check=True)
+    wait_for_dumpcap(live)
     subprocess.run(host.command(sys.executable, "-m", "benchmarks.live.send", str(path), "out"), check=True, cwd=ROOT)
     assert json.loads(live.stdout.readline())["outcome"] == "completed"
     end(host, live)
@@ -105,7 +118,7 @@ def test_a_capture_that_ends_by_itself_is_a_failure(host, tmp_path, end, said):
 
 def test_a_service_manager_ends_dumpcap_as_well(host):
     live = start(host, "-i", "in", "--verbose")
-    subprocess.run(host.command("sleep", "2"), check=True)
+    wait_for_dumpcap(live)
     find_dumpcap(live).terminate()
     live.terminate()
     live.communicate(timeout=60)
