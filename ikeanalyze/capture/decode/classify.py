@@ -71,7 +71,7 @@ _MAY_PRECEDE[[0, PAYLOAD_SK, PAYLOAD_SKF]] = False
 _IS_INIT: Final = np.zeros(256, np.bool_)
 _IS_INIT[list(INIT_EXCHANGES)] = True
 #: A message with more payloads before an encrypted one is hostile.
-_MAX_CLEAR_PAYLOADS: Final = 16
+MAX_CLEAR_PAYLOADS: Final = 16
 
 
 class Protocol(IntEnum):
@@ -487,7 +487,7 @@ def _find_later_fragments(
     at, kind = at.astype(np.int64), kind.copy()
     rows = np.arange(len(at))
     results: list[tuple[Int64Array, UInt16Array, UInt16Array]] = []
-    for _ in range(_MAX_CLEAR_PAYLOADS):
+    for _ in range(MAX_CLEAR_PAYLOADS):
         rows = rows[(kind[rows] != 0) & (kind[rows] != PAYLOAD_SK) & (at[rows] + 4 <= end[rows])]
         if not len(rows):
             break
