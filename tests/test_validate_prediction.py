@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.prediction import validate
-from ikeanalyze.lab.scenario import load_cases
+from ikeanalyze.lab.scenario.expansion import load_cases
 from ikeanalyze.model.prediction.predict import predict_handshake
 from tests.model.flows import flow
 from tests.paths import CAPTURES, ROOT

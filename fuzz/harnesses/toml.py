@@ -11,7 +11,7 @@ from typing import Final
 from fuzz.harness import Harness
 from fuzz.mutators.text import mutate_text
 from fuzz.workspace import get_path, write_file
-from ikeanalyze.lab.scenario import LabScenarioError, load_cases
+from ikeanalyze.lab.scenario.expansion import LabScenarioError, load_cases
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario
 from ikeanalyze.model.ranking.criteria import CriteriaError, load_criteria
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy

@@ -28,7 +28,7 @@ Vantage = Literal["initiator", "responder"]
 
 
 class ReadOptions(Struct, frozen=True, kw_only=True):
-    """Options of `read.read`.
+    """Options of `read.analyse_captures`.
 
     Raises:
         ValueError: both `cleartext` and `ids_per_capture` are set: the ids of decrypted messages must be unique.

@@ -55,8 +55,8 @@ from ikeanalyze.analysis.handshakes.repeated_set_ups import warn_of_repeated_set
 from ikeanalyze.analysis.messages.association import (
     SaAssociation,
     associate_datagrams,
+    find_redirects,
     find_wrong_flags,
-    follow_redirects,
 )
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
@@ -452,7 +452,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     else:
         # in parallel: the association and the messages do not depend on this step
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
-        association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
+        association = _associate_ike(datagrams, clear, grouped.translated)
     summary = run.pool.submit(summarise_datagrams, datagrams, association)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
@@ -504,6 +504,17 @@ def _wants_contents(run: _PipelineRun) -> bool:
     return run.options.payloads or any(run.captures.keys)
 
 
+def _associate_ike(datagrams: Datagrams, clear: MessageBytes, translated: Mapping[int, int]) -> SaAssociation:
+    """Associate IKE datagrams with handshakes, which a gateway may have redirected to another one."""
+    association = associate_datagrams(datagrams, clear, translated)
+    redirects = find_redirects(datagrams, clear)
+    if not redirects:
+        return association
+    from ikeanalyze.analysis.messages.redirects import follow_redirects  # few captures have some
+
+    return follow_redirects(datagrams, association, clear, redirects)
+
+
 def _associate_hip(
     datagrams: Datagrams, clear: MessageBytes, translated: Mapping[int, int]
 ) -> tuple[Datagrams, SaAssociation, Mapping[int, tuple[bytes, bytes]]]:
@@ -513,7 +524,7 @@ def _associate_hip(
 
     is_hip = datagrams.protocol == Protocol.HIP
     ike = datagrams.select(~is_hip)
-    association = follow_redirects(ike, associate_datagrams(ike, clear, translated), clear)
+    association = _associate_ike(ike, clear, translated)
     hip, hosts = associate_hip(datagrams.select(is_hip), clear)
     columns = {name: getattr(datagrams, name).copy() for name in ("exchange_type", "flags", "message_id")}
     for name, column in columns.items():

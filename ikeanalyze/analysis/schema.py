@@ -48,8 +48,6 @@ def convert_layout(layout: Layout) -> Schema:
 
 PROTOCOLS: Final = pl.Enum(layouts.PROTOCOLS.names)
 ENCAPSULATIONS: Final = pl.Enum(layouts.ENCAPSULATIONS.names)
-SENDERS: Final = pl.Enum(layouts.SENDERS.names)
-KINDS: Final = pl.Enum(layouts.KINDS.names)
 OUTCOMES: Final = pl.Enum(layouts.OUTCOMES.names)
 VANTAGES: Final = pl.Enum(layouts.VANTAGES.names)
 

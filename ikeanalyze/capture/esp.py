@@ -80,7 +80,7 @@ class EspCapture:
     cut: int = 0  # frames whose ESP header is truncated
     #: Frames: IP fragments of ESP without their first fragment, and duplicates of a complete packet.
     lost_fragments: int = 0
-    in_tcp: int = 0  # frames on TCP port 4500, with or without ESP; streams are not reassembled here
+    in_tcp: int = 0  # frames on the TCP ports of IKE, with or without ESP; streams are not reassembled here
     addresses: list[builtins.bytes] = field(default_factory=list)  # IPv6 addresses of the AddressBook codes
     warnings: list[str] = field(default_factory=list)
 
@@ -94,8 +94,8 @@ def read_esp(
 ) -> EspCapture:
     """Read a capture file, or standard input for "-", and pass its ESP packets to `take` in blocks, in file order.
 
-    `ports` are UDP ports that carry IKE and ESP in addition to 500 and 4500. The bytes of the `wanted` packets are
-    passed to its own callback.
+    `ports` are UDP and TCP ports that carry IKE and ESP in addition to 500 and 4500. The bytes of the `wanted` packets
+    are passed to its own callback.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning.
@@ -124,6 +124,7 @@ class _EspCollector:
     ) -> None:
         self._take = take
         self._ports = ports
+        self._tcp_ports = np.array(sorted({PORT_IKE_NAT, *ports}), np.uint16)
         self._book = AddressBook()
         self._ip = IpPacketFinder(interfaces, self._book, TunnelBook())
         self._wanted = wanted
@@ -218,8 +219,8 @@ class _EspCollector:
         tcp = packets.select((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
         if len(tcp):
             ports = read_struct_array(buffer, tcp.at, _PORTS)
-            on_4500 = (ports["source"] == PORT_IKE_NAT) | (ports["destination"] == PORT_IKE_NAT)
-            self._result.in_tcp += int(on_4500.sum())
+            of_ike = np.isin(ports["source"], self._tcp_ports) | np.isin(ports["destination"], self._tcp_ports)
+            self._result.in_tcp += int(of_ike.sum())
 
     def _add_fragments(self, batch: RecordBatch, packets: IpPackets) -> None:
         """Pass IP fragments to the reassembler, and append the datagrams that it finishes."""

@@ -53,9 +53,9 @@ class CaptureFrames(Struct):
     damaged: bool
     accounting: dict[str, int]
     accounting_bytes: dict[str, int]
-    #: A row for each frame that carries a message or a part of one. The columns are those of schema.FRAMES with numbers
-    #: instead of names: `source` and `destination` are AddressBook codes, `datagram` numbers the UDP datagrams and
-    #: the messages in TCP (the frames of one that was split have the same number).
+    #: A row for each frame that carries a message or a part of one. The columns are those of `schema.FRAMES` with
+    #: numbers instead of names: `source` and `destination` are AddressBook codes, `datagram` numbers the UDP datagrams
+    #: and the messages in TCP (the frames of one that was split have the same number).
     columns: Columns
     clear: MessageBytes  # bytes of the messages that can (fragments of IKEv1: may) be read without keys, by datagram
     encrypted: MessageBytes  # bytes of the requested encrypted messages, by datagram
@@ -93,9 +93,10 @@ def read_frames(
 
     Args:
         path: of a pcap or pcapng file, plain or compressed.
-        ports: UDP ports that carry IKE in addition to 500 and 4500.
+        ports: UDP and TCP ports that carry IKE in addition to 500 and 4500.
         progress: called after each batch.
-        meanwhile: called once when this process has read its part of a large capture and waits for the parallel reader.
+        meanwhile: called once for other work: while the compiled core reads a large capture, or without it when this
+            process has read its part and waits for the parallel reader.
         spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
         storage: keeps the frames and messages instead of the result; None: the result has them.
         make_readings: makes what keeps the contents of clear messages that the core has read, whose bytes then remain

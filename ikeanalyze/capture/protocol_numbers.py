@@ -22,6 +22,10 @@ HEADER_WLAN: Final = 2  # IEEE 802.11
 #: The longest payload by the length field of an LLC frame (IEEE 802.3, 3.2.6).
 MAX_LLC_LENGTH: Final = 1500
 
+#: Address families in the header of a loopback interface: for IPv6 those of Linux, of BSDs and of macOS.
+LOOPBACK_IPV4: Final = 2
+LOOPBACK_IPV6: Final = (10, 24, 28, 30)
+
 PROTOCOL_ICMP: Final = 1
 PROTOCOL_IPV4: Final = 4  # IPv4 in IP (RFC 2003)
 PROTOCOL_TCP: Final = 6

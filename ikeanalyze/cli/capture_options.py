@@ -67,6 +67,12 @@ def check_rtt(ms: float | None, option: str) -> None:
         raise typer.BadParameter(f"{ms} is not a time in milliseconds", param_hint=option)
 
 
+def check_twice_readable(capture: str, option: str = "CAPTURE") -> None:
+    """Raise `typer.BadParameter` if a capture that a command reads twice is standard input."""
+    if capture == "-":
+        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint=option)
+
+
 def read_captures(
     captures: Sequence[str],
     inputs: CaptureOptions,

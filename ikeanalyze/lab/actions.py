@@ -12,7 +12,7 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon, PacketInitiator
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.network.traffic import TrafficPlan, parse_traffic_step
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 #: Wait for the last messages of an exchange after its result is visible.
 _SETTLE_SECONDS: Final = 0.1

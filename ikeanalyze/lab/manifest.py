@@ -29,7 +29,8 @@ from ikeanalyze.lab.daemons.stack import LoggedKeys
 from ikeanalyze.lab.logs import freeradius, hostapd
 from ikeanalyze.lab.network.topology import AAA_ADDRESS
 from ikeanalyze.lab.recording import cut_capture
-from ikeanalyze.lab.scenario import AKA, ROLES, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.settings import AKA, ROLES
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.

@@ -9,7 +9,8 @@ from typing import Any, Final
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import check_stacks, find_installed, get_stack, list_stacks
 from ikeanalyze.lab.run import run_case
-from ikeanalyze.lab.scenario import ScenarioCase, expand_cases
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.expansion import expand_cases
 
 #: Proposals of a side, the first that its stack supports.
 _CLASSICAL: Final = "aes256-sha256-ecp256"

@@ -35,7 +35,9 @@ from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
 from ikeanalyze.lab.network.ssh import SshLink, SshNetwork
 from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, DumpcapRecording, LabRecordings
-from ikeanalyze.lab.scenario import AKA, DIRECTIONS, MAX_SEED, Direction, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.links import DIRECTIONS, MAX_SEED, Direction
+from ikeanalyze.lab.scenario.settings import AKA
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]

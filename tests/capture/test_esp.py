@@ -136,10 +136,11 @@ def test_ip_fragments_that_come_twice(order, gap, frames, lost):
     assert counted["esp"] == len(order)
 
 
-def test_tcp_is_counted_and_not_followed():
-    segment = tcp_packet((66).to_bytes(2, "big") + esp(), 40000, 4500, 1)
-    result, columns, _ = read(link.ethernet(segment))
-    assert (result.in_tcp, columns["spi"]) == (1, [])
+@pytest.mark.parametrize(("port", "ports", "counted"), [(4500, (), 1), (5555, (5555,), 1), (5555, (), 0)])
+def test_tcp_on_the_ports_of_ike_is_counted_and_not_followed(port, ports, counted):
+    segment = tcp_packet((66).to_bytes(2, "big") + esp(), 40000, port, 1)
+    result, columns, _ = read(link.ethernet(segment), ports=ports)
+    assert (result.in_tcp, columns["spi"]) == (counted, [])
 
 
 def test_rows_are_passed_on_in_blocks(monkeypatch):

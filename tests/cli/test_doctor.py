@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+import tomllib
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_missing_programs_are_reported(run, monkeypatch):
     done = run("doctor")
     assert done.exit_code == 0
     assert "tshark, for looking into single packets: apt install tshark" in done.stdout
+
+
+def test_each_dependency_is_checked():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [project["optional-dependencies"][name] for name in ("cluster", "lab", "live", "replay", "view")]
+    names = {re.match(r"[\w-]+", text)[0] for part in (project["dependencies"], *extras) for text in part}
+    # without these two, the command itself does not start
+    assert names - {"msgspec", "packaging"} == {*doctor._PACKAGES, *doctor._OPTIONAL_PACKAGES}
 
 
 def test_missing_packages_are_reported(run, monkeypatch):

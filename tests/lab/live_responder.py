@@ -20,7 +20,7 @@ from ikeanalyze.lab.daemons.place import NetnsPlace
 from ikeanalyze.lab.daemons.strongswan import StrongswanDaemon
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 _CLONE_NEWNET: Final = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from ikeanalyze.lab import scenario
 from ikeanalyze.lab.run import exclusive_output_dir, run_case
+from ikeanalyze.lab.scenario.expansion import load_cases
 from tests.lab.agreement import read_received
 from tests.paths import CAPTURES
 
@@ -69,7 +69,7 @@ def main(names: list[str]) -> None:
             for name in [old["path"], *old["keys"], *old["logs"], old["truth"]]:
                 (CAPTURES / name).unlink(missing_ok=True)
         folder = FOLDERS[path.parent]
-        for case in scenario.load_cases(path):
+        for case in load_cases(path):
             with exclusive_output_dir(folder):
                 entries.append(entry(run_case(case, folder), path))
             print(entries[-1]["path"], file=sys.stderr)

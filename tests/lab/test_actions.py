@@ -6,17 +6,18 @@ from collections import Counter
 
 import pytest
 
-from ikeanalyze.lab import actions, machine, scenario
+from ikeanalyze.lab import actions, machine
 from ikeanalyze.lab.network import topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 
 pytestmark = pytest.mark.lab
 
 
 def followed(tmp_path, **data) -> dict:
-    (case,) = scenario.expand_cases(data, "x", "steps")
+    (case,) = expand_cases(data, "x", "steps")
     for run in range(3):
         (tmp_path / str(run)).mkdir()
         path = run_case(case, tmp_path / str(run))
@@ -50,7 +51,7 @@ def test_actions_rekey_and_reauthenticate_ikev1(lab, tmp_path):
 
 def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_path):
     data = {"then": ["ping", "delete"], "timeout_s": 1, "initiator": {"stack": "libreswan"}}
-    (case,) = scenario.expand_cases(data | {"responder": {"stack": "libreswan"}}, "x", "childless")
+    (case,) = expand_cases(data | {"responder": {"stack": "libreswan"}}, "x", "childless")
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     ping, delete = handshake["steps"]
     if not machine.has_kernel_esp():
@@ -58,7 +59,7 @@ def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_pa
         assert ping == {"what": "ping", "done": False, "why": "no answer", "counts": None}
     assert (delete["what"], delete["done"]) == ("delete", True)
     wrong = {"initiator": {"auth": "psk", "wrong_secret": True}, "then": ["ping", "delete"]}
-    (case,) = scenario.expand_cases(wrong, "x", "refused")
+    (case,) = expand_cases(wrong, "x", "refused")
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert not handshake["established"]
     assert [(step["what"], step["done"], step["why"]) for step in handshake["steps"]] == [
@@ -67,7 +68,7 @@ def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_pa
 
 
 def test_a_ping_waits_no_longer_than_the_case_allows(lab):
-    (case,) = scenario.expand_cases({"timeout_s": 1}, "x", "x")
+    (case,) = expand_cases({"timeout_s": 1}, "x", "x")
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, case)  # nothing carries the frames
         way = ("ip", "route", "add", topology.INNER["responder"], "via", network.responder_address)

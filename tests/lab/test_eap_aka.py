@@ -5,8 +5,8 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis.verification.verify import verify_capture
-from ikeanalyze.lab import scenario
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases, load_cases
 from tests.lab.agreement import check
 from tests.paths import CAPTURES, LAB_CAPTURES
 
@@ -56,7 +56,7 @@ def test_tshark_counts_the_same_packets_of_eap_aka(tshark):
 def test_live_handshakes(lab, tmp_path, wrong):
     """The daemons' logs agree with the capture; a USIM with another key rejects the network."""
     data = {"initiator": {"stack": "ikeanalyze", "auth": "eap-aka", "wrong_secret": wrong}}
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     manifest = check(run_case(case, tmp_path))
     (handshake,) = manifest["handshakes"]
     assert handshake["established"] is not wrong
@@ -66,5 +66,5 @@ def test_live_handshakes(lab, tmp_path, wrong):
 
 
 def test_the_scenario_is_that_of_the_recording():
-    (case,) = scenario.load_cases(CAPTURES / "scenarios" / "eap-aka.toml")
+    (case,) = load_cases(CAPTURES / "scenarios" / "eap-aka.toml")
     assert (case.settings.initiator.stack, case.settings.initiator.auth) == ("ikeanalyze", "eap-aka")

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import run, scenario
+from ikeanalyze.lab import run
 from ikeanalyze.lab.manifest import RecordingFiles, complete_checkpoint
+from ikeanalyze.lab.scenario.expansion import expand_cases, load_cases
 from tests.lab.agreement import check
 
 pytestmark = pytest.mark.lab
@@ -82,7 +83,7 @@ def test_a_killed_run_leaves_the_latest_checkpoint(lab, tmp_path):
         process.communicate(timeout=60)
     path = out / "x.manifest.json"
     stored = json.loads(path.read_text())["handshakes"]
-    (case,) = scenario.load_cases(tmp_path / "x.toml")
+    (case,) = load_cases(tmp_path / "x.toml")
     complete_checkpoint(case, RecordingFiles(out, "x"))
     manifest = check(path)
     assert manifest["handshakes"] == stored
@@ -94,7 +95,7 @@ def test_a_killed_run_leaves_the_latest_checkpoint(lab, tmp_path):
 def test_the_end_of_a_run_with_checkpoints_is_whole(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(run, "_CHECKPOINT_SHARE", 0)
-    (case,) = scenario.expand_cases({"iterations": 8}, "x", "often")
+    (case,) = expand_cases({"iterations": 8}, "x", "often")
     seen = []
 
     def look(*_):

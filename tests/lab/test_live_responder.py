@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.lab import LabError, scenario
+from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons import registry
 from ikeanalyze.lab.network.namespaces import PREFIX
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.craft import ike
 from tests.lab.live_responder import run_responder, write_credentials
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.lab
 
 
 def case(**stdin):
-    (expand_case,) = scenario.expand_cases(stdin, "here", "standing")
+    (expand_case,) = expand_cases(stdin, "here", "standing")
     return expand_case
 
 

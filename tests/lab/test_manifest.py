@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import LabError, manifest
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
-from ikeanalyze.lab.scenario import expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.paths import LAB_CAPTURES
 
 RECORDED = LAB_CAPTURES

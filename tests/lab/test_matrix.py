@@ -14,7 +14,7 @@ from ikeanalyze.lab.matrix import (
     run_matrix,
     summarize_manifest,
 )
-from ikeanalyze.lab.scenario import OWN_STACK
+from ikeanalyze.lab.scenario.settings import OWN_STACK
 from tests.lab.interop_matrix import read_section
 
 

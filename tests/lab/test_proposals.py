@@ -3,8 +3,9 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import machine, scenario
+from ikeanalyze.lab import machine
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 from tests.lab.test_recording import tshark
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.lab
 
 
 def run(tmp_path, **data) -> dict:
-    (case,) = scenario.expand_cases(data, "x", "proposal")
+    (case,) = expand_cases(data, "x", "proposal")
     return check(run_case(case, tmp_path))
 
 

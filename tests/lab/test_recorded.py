@@ -13,7 +13,8 @@ from scapy.packet import Raw
 from scapy.utils import PcapReader
 
 from ikeanalyze.keys.detect import read_keys
-from ikeanalyze.lab import scenario
+from ikeanalyze.lab.scenario.expansion import load_cases
+from ikeanalyze.lab.scenario.settings import KEYS
 from tests.lab.agreement import check, read_received
 from tests.paths import CAPTURES
 
@@ -116,9 +117,9 @@ def test_a_recording_agrees_with_its_manifest(entry):
     stacks = {role: manifest["machine"][role] for role in ("initiator", "responder", "aaa")}
     assert {role: stack for role, stack in stacks.items() if stack} == entry["stacks"]
     assert manifest["machine"]["date"] == entry["date"]
-    cases = {case.name: case for case in scenario.load_cases(CAPTURES / entry["made_by"])}
+    cases = {case.name: case for case in load_cases(CAPTURES / entry["made_by"])}
     # a key that came later has its default
-    defaults = {name: key.default for name, key in scenario.KEYS.items()}
+    defaults = {name: key.default for name, key in KEYS.items()}
     recorded = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in (defaults | manifest["scenario"]).items()

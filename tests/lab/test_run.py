@@ -18,10 +18,11 @@ import psutil
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import LabError, machine, scenario
+from ikeanalyze.lab import LabError, machine
 from ikeanalyze.lab.campaign.plan import plan_cases
 from ikeanalyze.lab.network.namespaces import PREFIX
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases, load_cases
 from tests.lab.agreement import check
 from tests.paths import CAPTURES
 
@@ -54,7 +55,7 @@ def wait_for_leftovers() -> list[str]:
 
 @pytest.mark.parametrize(("name", "handshakes"), [("mlkem768-psk", 1), ("eap-tls", 1), ("loss20", 10)])
 def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
-    case = scenario.load_cases(SCENARIOS / f"{name}.toml")[-1]
+    case = load_cases(SCENARIOS / f"{name}.toml")[-1]
     manifest = check(run_case(case, tmp_path, iterations=handshakes))
     established = sum(handshake["established"] for handshake in manifest["handshakes"])
     # of those at 20 % loss, one in some hundred is given up
@@ -67,7 +68,7 @@ def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
 
 
 def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
-    (case,) = scenario.expand_cases({"iterations": 2, "link": {"rtt_ms": 600}}, "x", "satellite")
+    (case,) = expand_cases({"iterations": 2, "link": {"rtt_ms": 600}}, "x", "satellite")
     one, two = (handshake["ms"] for handshake in check(run_case(case, tmp_path))["handshakes"])
     # two exchanges
     assert min(one, two) >= 1200
@@ -75,7 +76,7 @@ def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
 
 
 def test_warm_up_handshakes_come_first_and_are_not_counted(lab, tmp_path):
-    (case,) = scenario.expand_cases({"iterations": 3, "warm_up": 2}, "x", "warm")
+    (case,) = expand_cases({"iterations": 3, "warm_up": 2}, "x", "warm")
     manifest = check(run_case(case, tmp_path))
     numbers = [(handshake["warm_up"], handshake["number"]) for handshake in manifest["handshakes"]]
     assert numbers == [(True, 1), (True, 2), (False, 1), (False, 2), (False, 3)]
@@ -85,9 +86,7 @@ def test_warm_up_handshakes_come_first_and_are_not_counted(lab, tmp_path):
 def test_costs_and_keys_in_one_campaign(lab, tmp_path):
     """Without keys the daemons take less processor time, on both sides."""
     data = {"iterations": 12, "warm_up": 3, "measure": ["keys", "costs"]}
-    keys, costs = (
-        check(run_case(case, tmp_path), outcomes=case.logs_keys) for case in scenario.expand_cases(data, "x", "both")
-    )
+    keys, costs = (check(run_case(case, tmp_path), outcomes=case.logs_keys) for case in expand_cases(data, "x", "both"))
     assert (bool(keys["files"]["keys"]), costs["files"]["keys"]) == (True, None)
     for role in ("initiator", "responder"):
         logged, quiet = (
@@ -101,7 +100,7 @@ def test_a_handshake_is_begun_again_until_it_is_established(lab, tmp_path):
     # an attempt is given up when a request and its retransmission are not answered within 0.2 s
     ike = {"retransmit_timeout_s": 0.1, "retransmit_tries": 1, "retransmit_base": 1}
     data = {"iterations": 4, "retry": "until-established", "ike": ike, "link": {"loss_percent": 30, "seed": 7}}
-    (case,) = scenario.expand_cases(data, "x", "again")
+    (case,) = expand_cases(data, "x", "again")
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert [handshake["established"] for handshake in manifest["handshakes"]] == [True] * 4
     attempts = sum(handshake["attempts"] for handshake in manifest["handshakes"])
@@ -111,13 +110,13 @@ def test_a_handshake_is_begun_again_until_it_is_established(lab, tmp_path):
 
 def test_a_refused_handshake_is_not_begun_again(lab, tmp_path):
     data = {"retry": "until-established", "initiator": {"wrong_secret": True}}
-    (case,) = scenario.expand_cases(data, "x", "refused")
+    (case,) = expand_cases(data, "x", "refused")
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert (handshake["attempts"], handshake["why"]) == (1, "AUTHENTICATION_FAILED")
 
 
 def test_kept_ike_sas_exist_until_the_end(lab, tmp_path):
-    (case,) = scenario.expand_cases({"iterations": 20, "keep": True, "measure": "costs"}, "x", "kept")
+    (case,) = expand_cases({"iterations": 20, "keep": True, "measure": "costs"}, "x", "kept")
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert len({handshake["spi_i"] for handshake in manifest["handshakes"]}) == 20
     messages = manifest["expected"]["initiator"]["messages"]
@@ -127,7 +126,7 @@ def test_kept_ike_sas_exist_until_the_end(lab, tmp_path):
 
 
 def test_several_handshakes_at_the_same_time(lab, tmp_path):
-    (case,) = scenario.expand_cases({"iterations": 3, "warm_up": 1, "initiators": 8}, "x", "load")
+    (case,) = expand_cases({"iterations": 3, "warm_up": 1, "initiators": 8}, "x", "load")
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert [(load["number"], load["warm_up"]) for load in manifest["load"]] == [
         *((1, True), (1, False), (2, False), (3, False))
@@ -152,7 +151,7 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
         },
         "link": {"rate_kbps": 48},
     }
-    (case,) = scenario.expand_cases(data, "x", "slow")
+    (case,) = expand_cases(data, "x", "slow")
     manifest = check(run_case(case, tmp_path))  # all that the logs have
     initiator = manifest["expected"]["initiator"]
     assert initiator["requests_retransmitted"] > 4
@@ -164,7 +163,7 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
 @pytest.mark.parametrize("link", [{"rtt_ms": 400}, {"delay_up_ms": 300, "delay_down_ms": 50, "nat": True}])
 def test_the_capture_at_the_initiator_has_its_set_up_time(lab, tmp_path, link):
     """The initiator's own clock, and the same messages as at the responder; the path is not in the initiator's time."""
-    (case,) = scenario.expand_cases({"capture": "both", "link": link}, "x", "both")
+    (case,) = expand_cases({"capture": "both", "link": link}, "x", "both")
     manifest = check(run_case(case, tmp_path))
     files = manifest["files"]
     keys = [tmp_path / files["keys"]]
@@ -188,7 +187,7 @@ def test_the_same_seed_loses_the_same_frames_again(lab, tmp_path):
     data = {"iterations": 5, "ike": timers, "link": {"loss_percent": 25, "burst_frames": 2, "rtt_ms": 20}}
     runs = []
     for run, seed in enumerate((11, 11, 12)):
-        (case,) = scenario.expand_cases(data | {"link": data["link"] | {"seed": seed}}, "x", f"seed{run}")
+        (case,) = expand_cases(data | {"link": data["link"] | {"seed": seed}}, "x", f"seed{run}")
         manifest = check(run_case(case, tmp_path))
         assert manifest["links"]["link"]["seed"] == seed
         runs.append([manifest["expected"][role]["messages"] for role in ("initiator", "responder")])
@@ -198,7 +197,7 @@ def test_the_same_seed_loses_the_same_frames_again(lab, tmp_path):
 def test_the_manifest_has_the_frames_that_were_lost(lab, tmp_path):
     """charon logs each datagram that it gets; the capture has all, because frames are lost after it."""
     ike = {"proposals": "aes256-sha256-ecp256-ke1_mlkem768", "retransmit_timeout_s": 0.5}
-    (case,) = scenario.expand_cases({"iterations": 4, "ike": ike, "link": {"loss_percent": 15, "seed": 3}}, "x", "x")
+    (case,) = expand_cases({"iterations": 4, "ike": ike, "link": {"loss_percent": 15, "seed": 3}}, "x", "x")
     manifest = check(run_case(case, tmp_path))
     sent = Counter(map(str, ikeanalyze.read(tmp_path / manifest["files"]["capture"]).frames["source"]))
     lost = 0
@@ -213,7 +212,7 @@ def test_the_manifest_has_the_frames_that_were_lost(lab, tmp_path):
 
 
 def test_without_a_seed_the_manifest_has_the_one_that_was_used(lab, tmp_path):
-    (case,) = scenario.expand_cases({"initiator": {"auth": "eap-md5"}, "link": {"loss_up_percent": 5}}, "x", "any")
+    (case,) = expand_cases({"initiator": {"auth": "eap-md5"}, "link": {"loss_up_percent": 5}}, "x", "any")
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert manifest["links"]["link"]["seed"] >= 1
     assert manifest["links"]["aaa_link"]["seed"] is None
@@ -224,7 +223,7 @@ def test_all_certificates_but_the_root_are_sent(lab, tmp_path):
     """By the CERT payloads of IKE_AUTH; those of 4096-bit hosts under 2048-bit authorities have 256-byte signatures."""
     side = {"auth": "rsa", "key_bits": 4096, "authority_bits": 2048}
     data = {"initiator": side | {"chain": 4}, "responder": side | {"chain": 5}}
-    (case,) = scenario.expand_cases(data, "x", "chains")
+    (case,) = expand_cases(data, "x", "chains")
     manifest = check(run_case(case, tmp_path))
     assert manifest["certificates_sent"] == {"initiator": 3, "responder": 4}
     files = manifest["files"]
@@ -239,7 +238,7 @@ def test_all_certificates_but_the_root_are_sent(lab, tmp_path):
 
 def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5"}, "aaa_link": {"loss_percent": 20}}
-    (case,) = scenario.expand_cases(data, "x", "aaa")
+    (case,) = expand_cases(data, "x", "aaa")
     check(run_case(case, tmp_path))
 
 
@@ -248,7 +247,7 @@ def test_a_full_disk_is_reported_before_a_log_is_cut_off(lab, tmp_path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], check=True)
     try:
         with pytest.raises(LabError, match=f"{place}: less than 8 MB left"):
-            run_case(scenario.load_cases(SCENARIOS / "psk.toml")[0], tmp_path)
+            run_case(load_cases(SCENARIOS / "psk.toml")[0], tmp_path)
     finally:
         subprocess.run(["umount", place], check=True)
     assert wait_for_leftovers() == []
@@ -266,7 +265,7 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
             while (free := shutil.disk_usage(place).free - (left << 20)) > 0:
                 other.write(bytes(min(free, 1 << 20)))
 
-    (case,) = scenario.expand_cases({"iterations": 3}, "x", "full")
+    (case,) = expand_cases({"iterations": 3}, "x", "full")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", place], check=True)
     try:
         with pytest.raises(LabError, match="MB left") as reported:
@@ -294,7 +293,7 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
     ],
 )
 def test_a_proposal_that_strongswan_refuses_is_reported_with_its_key(lab, tmp_path, ike, message):
-    (case,) = scenario.expand_cases({"ike": ike}, "x", "refused")
+    (case,) = expand_cases({"ike": ike}, "x", "refused")
     with pytest.raises(LabError, match=message):
         run_case(case, tmp_path)
     assert wait_for_leftovers() == []
@@ -302,7 +301,7 @@ def test_a_proposal_that_strongswan_refuses_is_reported_with_its_key(lab, tmp_pa
 
 def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
     data = {"abandoned": 2, "ike": {"cookie_threshold": 1}}
-    (case,) = scenario.expand_cases(data, "x", "abandoned")
+    (case,) = expand_cases(data, "x", "abandoned")
     expected = check(run_case(case, tmp_path))["expected"]
     # the second of those, and what follows, is asked for a COOKIE
     *inits, auth, delete = expected["initiator"]["messages"]
@@ -314,7 +313,7 @@ def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
 
 
 def test_as_many_abandoned_ike_sas_as_a_scenario_wants(lab, tmp_path):
-    (case,) = scenario.expand_cases({"abandoned": 12, "iterations": 2, "timeout_s": 5}, "x", "many")
+    (case,) = expand_cases({"abandoned": 12, "iterations": 2, "timeout_s": 5}, "x", "many")
     manifest = check(run_case(case, tmp_path))
     assert [handshake["established"] for handshake in manifest["handshakes"]] == [True, True]
     assert manifest["expected"]["responder"]["messages"].count("IKE_SA_INIT response 0") == 26  # no COOKIE
@@ -322,14 +321,14 @@ def test_as_many_abandoned_ike_sas_as_a_scenario_wants(lab, tmp_path):
 
 def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5", "wrong_secret": True}}
-    (case,) = scenario.expand_cases(data, "x", "wrong")
+    (case,) = expand_cases(data, "x", "wrong")
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert (handshake["established"], handshake["why"]) == (False, "EAP_FAILURE")
 
 
 def test_a_recording_that_ends_early_leaves_the_latest_checkpoint(lab, tmp_path, monkeypatch):
     monkeypatch.setattr("ikeanalyze.lab.run._CHECKPOINT_SECONDS", 0.0)
-    (case,) = scenario.expand_cases({"iterations": 100, "timeout_s": 1}, "x", "dead")
+    (case,) = expand_cases({"iterations": 100, "timeout_s": 1}, "x", "dead")
     manifest = tmp_path / "dead.manifest.json"
 
     def end(number, count, handshake):
@@ -356,7 +355,7 @@ def test_a_recording_that_ends_early_leaves_the_latest_checkpoint(lab, tmp_path,
 )
 def test_a_process_that_ends_early_is_reported(lab, tmp_path, process, message, kept):
     data = {"iterations": 3, "timeout_s": 1, "link": {"rtt_ms": 20}}
-    (case,) = scenario.expand_cases(data, "x", "dead")
+    (case,) = expand_cases(data, "x", "dead")
     if process == "lab.network.relay" and machine.has_netem():
         pytest.skip("this kernel has netem: there is no relay")
 
@@ -413,7 +412,7 @@ def test_a_run_after_a_killed_one(lab, tmp_path, how):
         assert leftovers()
     else:
         assert wait_for_leftovers() == []
-    manifest = check(run_case(scenario.load_cases(SCENARIOS / "psk.toml")[0], tmp_path))
+    manifest = check(run_case(load_cases(SCENARIOS / "psk.toml")[0], tmp_path))
     assert manifest["handshakes"][0]["established"]
     assert wait_for_leftovers() == []
 

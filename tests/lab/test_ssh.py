@@ -15,10 +15,11 @@ import psutil
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import LabError, scenario
+from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import find_installed
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 
 # In one process after another: they look for what is left in /tmp of the machines, which is that of this machine.
@@ -96,7 +97,7 @@ def machines(lab, tmp_path, monkeypatch):
 
 def make_scenario(**keys) -> dict:
     """A scenario with strongSwan 6, which may be in a Debian tree, on both machines."""
-    (case,) = scenario.expand_cases({"ike": {"proposals": PROPOSALS}}, "x", "x")
+    (case,) = expand_cases({"ike": {"proposals": PROPOSALS}}, "x", "x")
     root = str(find_installed("initiator", case).root)
     sides = {role: {"host": role, "address": ADDRESSES[role], "root": "" if root == "/" else root} for role in ROLES}
     return {"ike": {"proposals": PROPOSALS}, "timeout_s": 20, **sides, **keys}
@@ -136,7 +137,7 @@ def _other_runs():
 
 
 def test_handshakes_between_two_machines(machines, tmp_path):
-    (case,) = scenario.expand_cases(make_scenario(iterations=3, capture="both"), "x", "machines")
+    (case,) = expand_cases(make_scenario(iterations=3, capture="both"), "x", "machines")
     manifest = check(run_case(case, tmp_path))
     assert [handshake["child"] for handshake in manifest["handshakes"]] == [True] * 3
     for handshake in manifest["handshakes"]:
@@ -181,7 +182,7 @@ def test_nothing_is_left_on_the_machines_after(machines, tmp_path, number):
 
 
 def test_a_lost_connection_ends_the_run(machines, tmp_path):
-    (case,) = scenario.expand_cases(make_scenario(iterations=5), "x", "x")
+    (case,) = expand_cases(make_scenario(iterations=5), "x", "x")
 
     def lose_connection(*_: object) -> None:
         for process in psutil.Process().children(recursive=True):
@@ -197,7 +198,7 @@ def test_a_lost_connection_ends_the_run(machines, tmp_path):
 
 
 def test_a_machine_on_which_another_ike_daemon_runs(machines, tmp_path):
-    (case,) = scenario.expand_cases(make_scenario(), "x", "x")
+    (case,) = expand_cases(make_scenario(), "x", "x")
     code = "import socket, sys; s = socket.socket(2, 2); s.bind(('', 500)); print(flush=True); sys.stdin.read()"
     command = machines["responder"].command(sys.executable, "-c", code)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -236,7 +237,7 @@ def test_a_machine_that_cannot_be_used(machines, tmp_path, side, problem):
     data["responder"] |= side
     if side.get("host"):
         (tmp_path / "known_hosts").write_text((tmp_path / "known_hosts").read_text().splitlines()[0])
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     with pytest.raises(LabError, match=problem) as error:
         run_case(case, tmp_path)
     assert "\n" not in str(error.value)

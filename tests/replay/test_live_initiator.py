@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 from msgspec import structs
 
 from ikeanalyze.keys.detect import read_keys
-from ikeanalyze.lab import scenario
 from ikeanalyze.lab.daemons import peer_config
 from ikeanalyze.lab.daemons.certificates import CertificateChain
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from ikeanalyze.model.retransmission_policy import StrongswanTimers
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.handshake_shape import read_shape
@@ -81,7 +81,7 @@ class Live:
 @contextmanager
 def live(folder, **given):
     """A responder of a case; nested keys of a scenario."""
-    (case,) = scenario.expand_cases(given, "here", "live")
+    (case,) = expand_cases(given, "here", "live")
     with run_responder(case) as responder, ExitStack() as stack:
         family = socket.AF_INET6 if ":" in responder.local else socket.AF_INET
         sockets = {}

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import scenario
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from ikeanalyze.replay.responses import summarise_response
 from ikeanalyze.replay.session.recorded_messages import load_recorded_handshakes
 from ikeanalyze.replay.session.run import ReplayRunner
@@ -44,7 +44,7 @@ FIELD_NAMES = (
 
 def case_of(proposals, *, initiator=None, stack="strongswan", **more):
     sides = {"responder": {"stack": stack}} | ({} if initiator is None else {"initiator": initiator})
-    return scenario.expand_cases({"ike": {"proposals": proposals, **more}, **sides}, "test", "replay")[0]
+    return expand_cases({"ike": {"proposals": proposals, **more}, **sides}, "test", "replay")[0]
 
 
 def in_strongswans_words(proposal):

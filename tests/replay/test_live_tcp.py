@@ -19,7 +19,7 @@ from ikeanalyze.lab.daemons import libreswan, peer_config
 from ikeanalyze.lab.daemons.registry import find_installed
 from ikeanalyze.lab.network import topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, wait_until_ready
-from ikeanalyze.lab.scenario import expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
 
 pytestmark = pytest.mark.lab
 STAND_IN = 4501

@@ -83,8 +83,8 @@ struct Place {
     total: u16,
 }
 
-/// Bits of a turn that hold the transmission; the bits above hold the body.
-const TRANSMISSION_BITS: u32 = 20;
+/// Bits of a turn that hold the transmission; the bits above hold the body. There are at most 2^32 datagrams.
+const TRANSMISSION_BITS: u32 = 32;
 
 /// Group datagrams into messages; `slot` is the slot of each, and rises with the handshake. None: a handshake is
 /// negative.

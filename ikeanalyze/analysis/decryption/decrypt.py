@@ -55,7 +55,7 @@ _MAX_RANGES = 5
 
 
 class _DecryptionTask(Struct):
-    """One distinct message to decrypt: a slot and body of `Messages`."""
+    """One distinct message to decrypt: a slot and body of `MessageColumns`."""
 
     first_row: int  # of its first datagram
     fragments: SkfReassembler | None = None

@@ -21,7 +21,7 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt32Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
-from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import AUTH_EXCHANGES, SET_UP_EXCHANGES, ExchangeType, PayloadType
 
 #: Unknown time, in a column of int64.
 UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
@@ -230,7 +230,7 @@ def _precedes_authentication(exchanges: ExchangeColumns, rows: Int64Array) -> Bo
     count = int(exchanges.handshake.max(initial=0)) + 1
     begun, first_auth = np.zeros(count, np.bool_), np.full(count, NEVER)
     begun[exchanges.handshake[initiators & (exchanges.exchange_type == int(ExchangeType.IKE_SA_INIT))]] = True
-    auths = initiators & np.isin(exchanges.exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH))
+    auths = initiators & np.isin(exchanges.exchange_type, AUTH_EXCHANGES)
     np.minimum.at(first_auth, exchanges.handshake[auths], exchanges.message_id[auths])
     handshake = exchanges.handshake[rows]
     return np.asarray(initiators[rows] & begun[handshake] & (exchanges.message_id[rows] < first_auth[handshake]))

@@ -28,7 +28,7 @@ from ikeanalyze.capture.arrays import (
     sort_distinct,
 )
 from ikeanalyze.capture.buffers import Columns, MessageBytes
-from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.classify import MAX_CLEAR_PAYLOADS, Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -50,8 +50,6 @@ _PAYLOAD: Final = np.dtype([("next", "u1"), ("flags", "u1"), ("length", ">u2")])
 _NOTIFY: Final = int(PayloadType.NOTIFY)
 _SK: Final = int(PayloadType.SK)
 _SKF: Final = int(PayloadType.SKF)
-#: A message with more payloads before an encrypted one is hostile.
-_MAX_CLEAR_PAYLOADS: Final = 16
 #: Offset of the notify type: after the IKE header, the generic header, protocol ID and SPI size (RFC 7296, 3.10).
 _NOTIFY_TYPE: Final = _HEADER + 4 + 2
 
@@ -88,7 +86,7 @@ def _lack_encrypted_payloads(clear: MessageBytes, at: Int64Array, end: Int64Arra
     """Whether the chain of payloads from `at`, of which the first is of type `kind`, has no encrypted one. (n,)"""
     result = np.zeros(len(at), np.bool_)
     rows, at, kind = np.arange(len(at)), at.copy(), kind.copy()
-    for _ in range(_MAX_CLEAR_PAYLOADS + 1):
+    for _ in range(MAX_CLEAR_PAYLOADS + 1):
         result[rows[kind[rows] == 0]] = True
         rows = rows[(kind[rows] != 0) & _is_clear(kind[rows]) & (at[rows] + 4 <= end[rows])]
         if not len(rows):

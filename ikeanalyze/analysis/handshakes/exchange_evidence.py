@@ -16,7 +16,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType
+from ikeanalyze.wire.registries.ikev2 import AUTH_EXCHANGES, INIT_EXCHANGES
 from ikeanalyze.wire.registries.radius import RadiusCode
 
 # plain numbers: numpy compares them faster than members of an enum
@@ -81,7 +81,7 @@ def collect_exchange_evidence(
 
     begun = any_of(~ikev1 & np.isin(exchange_type, (*INIT_EXCHANGES, I1_R1)) & asked & set_up)
     begun &= ~any_of(_find_first_exchanges(exchanges) & ~asked)
-    auth_v2 = ~ikev1 & np.isin(exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
+    auth_v2 = ~ikev1 & np.isin(exchange_type, (*AUTH_EXCHANGES, I2_R2)) & answered & set_up
     done_v1 = ikev1 & (
         ((exchange_type == _MAIN_MODE) & (attempt >= 2) & answered) | ((exchange_type == _AGGRESSIVE) & (attempt >= 1))
     )
@@ -162,7 +162,7 @@ def _find_continued(
     last_id = np.full(count, -1, np.int64)
     np.maximum.at(last_id, of_set_up, message_id[set_up])
     has_auth, in_vain = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-    has_auth[of_set_up[np.isin(exchanges.exchange_type[set_up], (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH))]] = True
+    has_auth[of_set_up[np.isin(exchanges.exchange_type[set_up], AUTH_EXCHANGES)]] = True
     has_auth &= ~undone
     final = set_up[message_id[set_up] == last_id[of_set_up]]
     in_vain[exchanges.handshake[final]] = ~answered[final] & (exchanges.request_messages[final] > 1)

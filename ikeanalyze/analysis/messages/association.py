@@ -20,15 +20,13 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
 - Peers with a seeded random generator choose both SPIs again for another set-up. A request with another body begins it
   as above. A response with the SPIs of an earlier IKE SA is its response, unless it repeats that of the earlier one.
 
-A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again at another gateway, with
-N(REDIRECTED_FROM) in the new request and, in most stacks, with a new SPI (RFC 5685, section 3). Both attempts are one
-handshake with an extra round trip (`follow_redirects`).
+A gateway may redirect the initiator to another one, which is another IKE SA of the same handshake (see `redirects`).
 """
 
 from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -152,7 +150,7 @@ def _separate_spis(datagrams: Datagrams) -> UInt64Array:
 _ALL: Final = slice(None)
 
 
-def _endpoints(datagrams: Datagrams, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
+def get_initiator_endpoints(datagrams: Datagrams, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
     """The initiator's endpoint in each datagram; `initiator`: whether the initiator is the sender. (rows,)"""
     shift = np.uint64(16)
     sender = datagrams.source[rows] << shift | datagrams.source_port[rows]
@@ -196,7 +194,7 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
     inits = np.flatnonzero(is_init(datagrams)[order])
     rows = order[inits]
     request = (datagrams.is_ikev1 | ~datagrams.is_response)[rows]
-    require_equal(_endpoints(datagrams, request, rows), group[inits])
+    require_equal(get_initiator_endpoints(datagrams, request, rows), group[inits])
     require_equal(datagrams.digest[rows[request]], group[inits[request]])
     requests = inits[request]
     if len(requests):  # in order of group and time
@@ -297,6 +295,19 @@ class _IkeSaCandidate(Struct):
     replayed_by: "_IkeSaCandidate | None" = None
 
 
+class _InitDatagram(NamedTuple):
+    """An IKE_SA_INIT message, and what the assignment needs to know of it."""
+
+    view: InitMessage
+    endpoint: Endpoint  # of the initiator
+    protocol: int
+    digest: int
+    datagram: int
+    spi_r: int
+    time_ns: int
+    next_spi: int  # of the responder in the next response; 0: none
+
+
 class SpiDisambiguator:
     """Assigns the datagrams of one initiator SPI, in order of time, to IKE SAs."""
 
@@ -320,7 +331,7 @@ class SpiDisambiguator:
         chosen = self._datagrams.select(rows)
         init = is_init(chosen)
         request = np.where(chosen.is_ikev1, init, ~chosen.is_response)
-        endpoint = _endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
+        endpoint = get_initiator_endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
         result: list[int] = []
         following = _find_following_spis(chosen, init & ~request)
         next_request = ~init & chosen.from_initiator & ~chosen.is_response & ~chosen.is_ikev1
@@ -334,10 +345,8 @@ class SpiDisambiguator:
             here = self._translated.get(end, end)
             if is_first:
                 view = parse_init(self._clear.get(datagram, b""))
-                if asks:
-                    candidate = self._assign_request(view, here, protocol, digest, datagram, spi_r, time_ns, next_spi)
-                else:
-                    candidate = self._assign_response(view, here, protocol, digest, spi_r, time_ns)
+                message = _InitDatagram(view, here, protocol, digest, datagram, spi_r, time_ns, next_spi)
+                candidate = self._assign_request(message) if asks else self._assign_response(message)
             else:
                 refused = None if spi_r else self._find_refused(here, protocol, self._clear.get(datagram, b""))
                 candidate = refused or self._assign_later_message(here, protocol, spi_r)
@@ -357,17 +366,8 @@ class SpiDisambiguator:
         self._by_address[endpoint >> 16] = candidate
         return candidate
 
-    def _assign_request(
-        self,
-        view: InitMessage,
-        endpoint: Endpoint,
-        protocol: int,
-        digest: int,
-        datagram: int,
-        spi_r: int,
-        time_ns: int,
-        next_spi: int,
-    ) -> _IkeSaCandidate:
+    def _assign_request(self, message: _InitDatagram) -> _IkeSaCandidate:
+        view, endpoint, protocol, digest, datagram, spi_r, time_ns, next_spi = message
         candidate = self._by_digest.get(digest)
         if candidate is None and view.nonce in self._by_nonce:
             same_nonce, earlier = self._by_nonce[view.nonce]
@@ -414,9 +414,8 @@ class SpiDisambiguator:
         has_cookie = any(notify_type == NotifyType.COOKIE for notify_type, _ in view.notifies)
         return has_cookie and not candidate.answered
 
-    def _assign_response(
-        self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int, time_ns: int
-    ) -> _IkeSaCandidate:
+    def _assign_response(self, message: _InitDatagram) -> _IkeSaCandidate:
+        view, endpoint, protocol, digest, _, spi_r, time_ns, _ = message
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
         if candidate is not None and candidate.replayed_by is not None:
             candidate = self._by_spi[protocol, spi_r] = _find_latest_replay(candidate)
@@ -521,97 +520,15 @@ def _repeats_response(candidate: _IkeSaCandidate, digest: int, time_ns: int) -> 
     )
 
 
-#: An initiator contacts the new gateway at once; after this time it is a new attempt.
-_MAX_REDIRECT_NS: Final = 60_000_000_000
-
-
-class _RedirectedHandshake(Struct):
-    """A handshake that a gateway ended with a REDIRECT."""
-
-    handshake: int
-    gateway: int  # address code
-    time_ns: int  # of the last REDIRECT
-    is_waiting: bool = True  # no request has continued it
-
-
-class _RedirectQueue:
-    """The redirected handshakes that wait for a request at another gateway, in order of their first REDIRECT."""
-
-    def __init__(self) -> None:
-        self._latest: dict[int, _RedirectedHandshake] = {}  # by number of the handshake
-        self._by_endpoint: dict[Endpoint, deque[_RedirectedHandshake]] = {}  # of the initiator
-        self._by_address: dict[int, deque[_RedirectedHandshake]] = {}  # of the initiator
-
-    def add(self, handshake: int, gateway: int, endpoint: Endpoint, time_ns: int) -> None:
-        """Add a handshake, unless a request has continued it after a REDIRECT of the same gateway."""
-        earlier = self._latest.get(handshake)
-        if earlier is not None and earlier.is_waiting:
-            earlier.time_ns = time_ns
-        elif earlier is None or earlier.gateway != gateway:
-            redirected = self._latest[handshake] = _RedirectedHandshake(handshake, gateway, time_ns)
-            self._by_endpoint.setdefault(endpoint, deque()).append(redirected)
-            self._by_address.setdefault(endpoint >> 16, deque()).append(redirected)
-
-    def remove(self, handshake: int) -> None:
-        """A request of the handshake itself, with the same SPI, continues it."""
-        if handshake in self._latest:
-            self._latest[handshake].is_waiting = False
-
-    def find(self, endpoint: Endpoint, time_ns: int) -> _RedirectedHandshake | None:
-        """The handshake that a request from this endpoint continues if it has REDIRECTED_FROM."""
-        for waiting in (self._by_endpoint.get(endpoint, deque()), self._by_address.get(endpoint >> 16, deque())):
-            while waiting:
-                redirected = waiting[0]
-                if redirected.is_waiting and time_ns - redirected.time_ns <= _MAX_REDIRECT_NS:
-                    return redirected
-                redirected.is_waiting = False
-                waiting.popleft()
-        return None
-
-
-def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
-    """Merge each handshake that a REDIRECT ended with the one at the new gateway.
-
-    A handshake that begins with a request with REDIRECTED_FROM continues one that was redirected at most a minute
-    before: if several initiators behind one NAT were redirected, the one with the same port, or else the first one.
-    """
+def find_redirects(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[int]:
+    """The rows of the IKE_SA_INIT responses that redirect the initiator to another gateway (RFC 5685, section 3)."""
     init = (datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~datagrams.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
     responses = np.flatnonzero(init & datagrams.is_response & (datagrams.next_payload == int(PayloadType.NOTIFY)))
-    redirects = [row for row in responses.tolist() if _has_notify(clear, datagrams, row, NotifyType.REDIRECT)]
-    if not redirects:
-        return association
-    redirected_hosts = np.unique(datagrams.destination[redirects])
-    requests = np.flatnonzero(init & ~datagrams.is_response & np.isin(datagrams.source, redirected_hosts))
-    rows = np.union1d(requests, redirects)
-    is_request = ~datagrams.is_response[rows]
-    columns = (
-        *(rows, is_request, association.handshake[rows], _endpoints(datagrams, is_request, rows)),
-        *(datagrams.source[rows], datagrams.first_ns[rows], datagrams.digest[rows]),
-    )
-    label = np.arange(association.count)
-    first_rows = association.find_first_rows()
-    queue = _RedirectQueue()
-    bodies: set[tuple[int, int]] = set()  # of requests: handshake and digest
-    for row, asks, handshake, endpoint, sender, time_ns, digest in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        if not asks:
-            queue.add(handshake, sender, endpoint, time_ns)
-        elif row == first_rows[handshake]:
-            redirected = queue.find(endpoint, time_ns)
-            if redirected is not None and _has_notify(clear, datagrams, row, NotifyType.REDIRECTED_FROM):
-                label[handshake] = label[redirected.handshake]
-                redirected.is_waiting = False
-        elif (handshake, digest) not in bodies:
-            queue.remove(handshake)
-        if asks:
-            bodies.add((handshake, digest))
-    # merged handshakes keep the number of the first; the others are renumbered
-    labels, renumbered = np.unique(label, return_inverse=True)
-    return SaAssociation(renumbered.astype(np.int32)[association.handshake], association.from_initiator, len(labels))
+    return [row for row in responses.tolist() if has_notify(datagrams, clear, row, NotifyType.REDIRECT)]
 
 
-def _has_notify(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, notify_type: int) -> bool:
+def has_notify(datagrams: Datagrams, clear: Mapping[int, bytes], row: int, notify_type: int) -> bool:
+    """Whether an IKE_SA_INIT message has a notify of this type."""
     view = parse_init(clear.get(int(datagrams.datagram[row]), b""))
     return any(present == notify_type for present, _ in view.notifies)

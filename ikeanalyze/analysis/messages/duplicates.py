@@ -43,13 +43,12 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_d
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
+from ikeanalyze.capture.decode.ip_reassembly import DUPLICATE_NS
 from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.radius import CLIENT_REQUESTS
 
-#: The longest time in which a packet crosses a machine that does not queue it.
-WITHIN_NS: Final = 1_000_000
 #: The shortest first retransmission timer of common daemons (libreswan).
 TIMER_NS: Final = 500_000_000
 #: The longest time that a router is assumed to queue a packet.
@@ -204,7 +203,7 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
         same = np.flatnonzero(content[1:] == content[:-1])
     earlier, later = order[same], order[same + 1]
     apart = time[later] - time[earlier]
-    near = (apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later] != ttl[earlier]))
+    near = (apart <= DUPLICATE_NS) | ((apart <= HELD_NS) & (ttl[later] != ttl[earlier]))
     same = same[near | ((apart < TIMER_NS) & (interface[later] != interface[earlier]))]
     if not len(same):
         return repeated, np.zeros(0, np.int64)
@@ -325,7 +324,7 @@ class _ContentSightings:
 
 
 def _is_near(sighting: _Sighting, first: _FirstSighting) -> bool:
-    return sighting.time_ns - first.sighting.time_ns <= WITHIN_NS
+    return sighting.time_ns - first.sighting.time_ns <= DUPLICATE_NS
 
 
 def _get_hosts(sighting: _Sighting) -> tuple[int, int, int]:
@@ -343,7 +342,7 @@ def _count_mirrored_copies(
     few copies may be a link's that duplicates packets.
     """
     later, first = np.array(pairs, np.int64).reshape(-1, 2).T
-    same = columns["time_ns"][later] - columns["time_ns"][first] <= WITHIN_NS
+    same = columns["time_ns"][later] - columns["time_ns"][first] <= DUPLICATE_NS
     for name in ("ttl", "interface", "source", "source_port", "destination", "destination_port", "tunnel"):
         same &= columns[name][later] == columns[name][first]
     copied = _complete_counts(facts, SharedFact.COPIED_REQUESTS, _count_by_hosts(columns, later[same]))

@@ -49,6 +49,8 @@ class MessageColumns(RowColumns, frozen=True):
     digest: UInt64Array
 
 
+#: Low bits of a turn, which have the transmission; the others have the body. There are at most 2**32 datagrams.
+_TRANSMISSION_BITS: Final = 32
 _HEADER_FIELDS: Final = ("protocol", "exchange_type", "next_payload", "message_id")
 
 
@@ -90,7 +92,7 @@ def group_messages(
         needed -= np.where(first_copy, datagrams.resent_bytes[order], 0)
     ip_fragments = datagrams.ip_fragments[order] if datagrams.ip_fragments.any() else None
     if ip_fragments is not None:
-        _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, totals, ip_fragments)
+        _count_bytes_of_later_copies(needed, size, slot, turn >> _TRANSMISSION_BITS, fragment, totals, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
     seen, new_fragments = runs.size, first_copy.astype(np.int64)
@@ -104,8 +106,8 @@ def group_messages(
         initiator_asked=asked[head],
         response=response[head],
         **{name: getattr(datagrams, name)[head] for name in _HEADER_FIELDS},
-        body=turn[start] >> 20,
-        transmission=(turn[start] & 0xFFFFF).astype(np.uint32),
+        body=turn[start] >> _TRANSMISSION_BITS,
+        transmission=(turn[start] & ((1 << _TRANSMISSION_BITS) - 1)).astype(np.uint32),
         first_ns=datagrams.first_ns[head],  # datagrams are in order of time
         last_ns=runs.max(datagrams.last_ns[order]),
         first_frame=runs.min(datagrams.number[order]),
@@ -126,7 +128,7 @@ def _sort_by_transmission(
 ) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
     """The order of the datagrams by slot, body and transmission; and in that order slot, turn and first copy of each.
 
-    A turn is the body in the high bits and the transmission in the low 20. (n,) each
+    A turn is the body in the high bits and the transmission in the low `_TRANSMISSION_BITS`. (n,) each
     """
     from ikeanalyze.analysis.messages.retransmission import classify_transmissions  # not with the core
 
@@ -141,7 +143,7 @@ def _sort_by_transmission(
         datagrams.is_ikev1[order],
         None if arrived is None else arrived[order],
     )
-    turn = body << 20
+    turn = body << _TRANSMISSION_BITS
     turn |= transmission
     del body, transmission  # a million numbers each
     moved = np.flatnonzero((slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])) + 1

@@ -29,10 +29,9 @@ from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate, parse_authentication, parse_certificate
-from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import AUTH_EXCHANGES, AuthMethod, CertEncoding, PayloadType
 from ikeanalyze.wire.x509.certificates import decode_certificate
 
-_AUTH_EXCHANGES: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
 #: EAP methods that make no key (RFC 3748, sections 5.4 to 5.6).
 _KEYLESS: Final = frozenset({"EAP-MD5", "EAP-OTP", "EAP-GTC"})
 #: Encodings in CERT payloads that contain no key.
@@ -68,7 +67,7 @@ def check_auth_payloads(
     eap: list[bytes] = []
     for sent in sa.messages:
         content = sent.content
-        if content.exchange_type not in _AUTH_EXCHANGES or not content.encrypted:
+        if content.exchange_type not in AUTH_EXCHANGES or not content.encrypted:
             continue
         side = sides[content.from_initiator]
         identities = content.get_bodies(PayloadType.IDI if content.from_initiator else PayloadType.IDR)
@@ -81,7 +80,7 @@ def check_auth_payloads(
             side.authenticated = True
             yield from _AuthPayloadChecker(sa, logs, intermediate, psk, sent, side, list(eap)).check(body)
         eap.extend(content.get_bodies(PayloadType.EAP))
-    if sa.parent is None and any(sent.content.exchange_type in _AUTH_EXCHANGES for sent in sa.messages):
+    if sa.parent is None and any(sent.content.exchange_type in AUTH_EXCHANGES for sent in sa.messages):
         for initiator, side in sides.items():
             if not side.authenticated:
                 why = _explain_missing_auth(sa, initiator)
@@ -90,7 +89,7 @@ def check_auth_payloads(
 
 def _explain_missing_auth(sa: IkeSaRecord, initiator: bool) -> str:
     undecrypted = (message for message in sa.undecrypted if message.from_initiator == initiator)
-    if any(message.exchange_type in _AUTH_EXCHANGES for message in undecrypted):
+    if any(message.exchange_type in AUTH_EXCHANGES for message in undecrypted):
         return "not all of its IKE_AUTH messages could be decrypted"
     return "the decrypted messages have no AUTH payload of this side"
 

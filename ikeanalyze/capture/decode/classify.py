@@ -71,11 +71,11 @@ _MAY_PRECEDE[[0, PAYLOAD_SK, PAYLOAD_SKF]] = False
 _IS_INIT: Final = np.zeros(256, np.bool_)
 _IS_INIT[list(INIT_EXCHANGES)] = True
 #: A message with more payloads before an encrypted one is hostile.
-_MAX_CLEAR_PAYLOADS: Final = 16
+MAX_CLEAR_PAYLOADS: Final = 16
 
 
 class Protocol(IntEnum):
-    """Physical values of schema.PROTOCOLS."""
+    """Protocols of messages; the numbers are the places of the names in `analysis.tables.layouts.PROTOCOLS`."""
 
     IKEV2 = 0
     IKEV1 = 1
@@ -84,7 +84,7 @@ class Protocol(IntEnum):
 
 
 class Encapsulation(IntEnum):
-    """Physical values of schema.ENCAPSULATIONS."""
+    """What carried a message; the numbers are the places of the names in `analysis.tables.layouts.ENCAPSULATIONS`."""
 
     UDP_500 = 0
     UDP_4500 = 1
@@ -124,8 +124,8 @@ class ClassifiedMessages(Struct):
         return len(self.packet)
 
 
-class MalformedPacket(Struct, frozen=True):
-    """An invalid or truncated packet on an IKE, RADIUS or HIP port."""
+class PacketWarning(Struct, frozen=True):
+    """What is wrong with a packet on an IKE, RADIUS or HIP port; its category says whether it counts as malformed."""
 
     packet: int  # index into the packets
     reason: str
@@ -133,8 +133,8 @@ class MalformedPacket(Struct, frozen=True):
 
 def classify_packets(
     buffer: UInt8Array, packets: IpPackets, ports: Collection[int]
-) -> tuple[UInt8Array, list[ClassifiedMessages], list[MalformedPacket]]:
-    """Category of each packet, and the messages and malformed packets among them. TCP packets are OTHER.
+) -> tuple[UInt8Array, list[ClassifiedMessages], list[PacketWarning]]:
+    """Category of each packet, the messages in them, and warnings about packets. TCP packets are OTHER.
 
     `ports` are UDP ports on which IKE is expected in addition to 500 and 4500, with or without the non-ESP marker.
     """
@@ -152,7 +152,7 @@ def classify_packets(
         encapsulation = np.full(len(hip), Encapsulation.IP, np.uint8)
         bounds = packets.at[hip], packets.end[hip], packets.wire_end[hip]
         classifier.classify_hip(_DatagramPayloads(hip, *bounds, no_port, no_port, encapsulation))
-    return category, classifier.messages, classifier.malformed
+    return category, classifier.messages, classifier.warnings
 
 
 class _DatagramPayloads(Struct):
@@ -176,7 +176,7 @@ class _DatagramClassifier:
     def __init__(self, buffer: UInt8Array, count: int) -> None:
         self.category = np.full(count, PacketCategory.OTHER, np.uint8)
         self.messages: list[ClassifiedMessages] = []
-        self.malformed: list[MalformedPacket] = []
+        self.warnings: list[PacketWarning] = []
         self._buffer = buffer
 
     def classify_udp(self, packets: IpPackets, udp: Int64Array, ports: Collection[int]) -> None:
@@ -196,7 +196,7 @@ class _DatagramClassifier:
             return f"UDP length of {length[index]} is less than the UDP header"
 
         if bad.any():
-            self._add_malformed(udp, bad, reason)
+            self._warn(udp, bad, reason)
             self.category[udp[bad]] = _reject(truncated[bad] & (at[bad] + 8 <= packets.wire_end[udp[bad]]))
             udp, at, header, wire_end = udp[~bad], at[~bad], header[~bad], wire_end[~bad]
 
@@ -239,7 +239,7 @@ class _DatagramClassifier:
         packet, category = payloads.packet, self.category
         size = payloads.wire_end - payloads.at  # on the wire
         truncated = marker_port & (payloads.end - payloads.at < np.minimum(size, 4))
-        self._add_malformed(packet, truncated, lambda _: "truncated by the snapshot length: either IKE or ESP")
+        self._warn(packet, truncated, lambda _: "truncated by the snapshot length: either IKE or ESP")
         category[packet[truncated]] = PacketCategory.OTHER
         remaining &= ~truncated
         keepalive = remaining & (size == 1) & (first == 0xFF)
@@ -254,7 +254,7 @@ class _DatagramClassifier:
         is_ike = remaining & (marked | unmarked)
         esp = remaining & ~is_ike
         tiny = esp & (size < 8)
-        self._add_malformed(
+        self._warn(
             packet, tiny, lambda index: f"{size[index]} bytes on an IPsec port are neither IKE, ESP nor keepalive"
         )
         category[packet[esp]] = PacketCategory.ESP
@@ -299,7 +299,7 @@ class _DatagramClassifier:
             self.category[payloads.packet] = PacketCategory.IKE
         else:
             self.category[payloads.packet] = np.where(good, PacketCategory.IKE, _reject(truncated))
-            self._add_malformed(payloads.packet, ~good, reason)
+            self._warn(payloads.packet, ~good, reason)
             payloads, length, raw = payloads.select(good), length[good], raw[good]
         self._warn_of_surplus(payloads, length)
         header, fragmented = _convert_ike_headers(raw, self._buffer, payloads.at, payloads.end)
@@ -313,7 +313,7 @@ class _DatagramClassifier:
     def _warn_of_surplus(self, payloads: _DatagramPayloads, length: Int64Array) -> None:
         """Name messages that end before their datagram: some receivers discard them, others ignore the rest."""
         size = payloads.wire_end - payloads.at
-        self._add_malformed(
+        self._warn(
             payloads.packet,
             length < size,
             lambda index: (
@@ -342,7 +342,7 @@ class _DatagramClassifier:
                 return f"IKE length field is {length[index]}, too small for a fragment"
             return f"invalid IKE fragment number {number[index]} of {total[index]}"
 
-        self._add_malformed(payloads.packet, bad | truncated, reason)
+        self._warn(payloads.packet, bad | truncated, reason)
         self.category[payloads.packet[bad]] = PacketCategory.MALFORMED
         return ~bad
 
@@ -364,7 +364,7 @@ class _DatagramClassifier:
         self.category[payloads.packet] = np.where(
             good, PacketCategory.RADIUS, np.where(known, _reject(valid), PacketCategory.OTHER)
         )
-        self._add_malformed(payloads.packet, known & ~good, reason)
+        self._warn(payloads.packet, known & ~good, reason)
         header = _build_header(Protocol.RADIUS, raw["code"][good], raw["identifier"][good], length[good])
         self._add(payloads.select(good), length[good], header)
 
@@ -391,14 +391,14 @@ class _DatagramClassifier:
                 "truncated inside its HIP header by the snapshot length" if truncated[index] else "invalid HIP packet"
             )
 
-        self._add_malformed(payloads.packet, ~good, reason)
+        self._warn(payloads.packet, ~good, reason)
         length = size[good]
         header = _build_header(Protocol.HIP, raw["type"][good], np.zeros(len(length), np.uint32), length)
         self._add(payloads.select(good), length, header)
 
-    def _add_malformed(self, packet: Int64Array, rows: BoolArray, reason: Callable[[int], str]) -> None:
+    def _warn(self, packet: Int64Array, rows: BoolArray, reason: Callable[[int], str]) -> None:
         for index in find_rows(rows).tolist():
-            self.malformed.append(MalformedPacket(int(packet[index]), reason(index)))
+            self.warnings.append(PacketWarning(int(packet[index]), reason(index)))
 
     def _add(
         self,
@@ -487,7 +487,7 @@ def _find_later_fragments(
     at, kind = at.astype(np.int64), kind.copy()
     rows = np.arange(len(at))
     results: list[tuple[Int64Array, UInt16Array, UInt16Array]] = []
-    for _ in range(_MAX_CLEAR_PAYLOADS):
+    for _ in range(MAX_CLEAR_PAYLOADS):
         rows = rows[(kind[rows] != 0) & (kind[rows] != PAYLOAD_SK) & (at[rows] + 4 <= end[rows])]
         if not len(rows):
             break

@@ -22,12 +22,13 @@ from ikeanalyze.capture.arrays import (
     read_uint32_be,
 )
 from ikeanalyze.capture.buffers import Columns
-from ikeanalyze.capture.decode.ip import AddressBook, IpPackets
+from ikeanalyze.capture.decode.ip import IPV4_HEADER, AddressBook, IpPackets
 from ikeanalyze.capture.protocol_numbers import (
     FRAGMENT_HEADER,
     ICMP_ERRORS,
     ICMPV6_ERRORS,
     IKE_HEADER_BYTES,
+    NON_ESP_MARKER,
     PORT_IKE,
     PORT_IKE_NAT,
     PROTOCOL_ICMP,
@@ -58,18 +59,12 @@ ICMP_LAYOUT: Final[dict[str, type[np.generic]]] = {
 }
 
 _ICMP_HEADER: Final = np.dtype([("type", "u1"), ("code", "u1"), ("checksum", ">u2"), ("high", ">u2"), ("mtu", ">u2")])
-_IPV4: Final = np.dtype(
-    [("version", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
-     ("protocol", "u1"), ("checksum", ">u2"), ("source", ">u4"), ("destination", ">u4")]
-)  # fmt: skip
 _IPV6: Final = np.dtype(
     [("version", "u1"), ("flow", "u1", 3), ("payload", ">u2"), ("next", "u1"), ("hops", "u1"), ("source", "V16"),
      ("destination", "V16"), ("fragment_next", "u1"), ("reserved", "u1"), ("offset", ">u2")]
 )  # fmt: skip
 _UDP: Final = np.dtype([("source", ">u2"), ("destination", ">u2"), ("length", ">u2"), ("checksum", ">u2")])
 _IKE: Final = np.dtype([("spi_i", ">u8"), ("spi_r", ">u8"), ("types", ">u4"), ("message_id", ">u4")])
-#: The non-ESP marker of RFC 3948, 2.2.
-_MARKER_BYTES: Final = 4
 
 
 def make_no_icmp_errors() -> Columns:
@@ -147,7 +142,7 @@ def _read_ipv4_quotes(
     buffer: UInt8Array, packets: IpPackets, _book: AddressBook, ports: Collection[int]
 ) -> tuple[Int64Array, Columns]:
     at = packets.at + _ICMP_HEADER.itemsize
-    header = read_struct_array(buffer, at, _IPV4)
+    header = read_struct_array(buffer, at, IPV4_HEADER)
     size = (header["version"] & 15).astype(np.int64) * 4
     good = (header["version"] >> 4 == 4) & (size >= 20) & (header["protocol"] == PROTOCOL_UDP)
     rows = np.flatnonzero(good & (header["fragment"] & 0x1FFF == 0))
@@ -189,12 +184,12 @@ def _read_datagrams(
     plain = np.isin(source, [PORT_IKE, *extra]) | np.isin(destination, [PORT_IKE, *extra])
     with_marker = np.isin(source, [PORT_IKE_NAT, *extra]) | np.isin(destination, [PORT_IKE_NAT, *extra])
     inside = at + _UDP.itemsize
-    quoted = inside + _MARKER_BYTES <= end
+    quoted = inside + len(NON_ESP_MARKER) <= end
     marked = with_marker & quoted & (read_uint32_be(buffer, inside) == 0)
     # without its first bytes, a datagram on port 4500 may be IKE or ESP; a NAT keepalive is shorter than IKE
     good: BoolArray = (inside <= end) & (udp["length"] >= _UDP.itemsize + IKE_HEADER_BYTES)
     good &= plain | marked | (with_marker & ~quoted)
-    inside = np.minimum(inside + np.where(marked, _MARKER_BYTES, 0), end)[good]
+    inside = np.minimum(inside + np.where(marked, len(NON_ESP_MARKER), 0), end)[good]
     message, end = read_struct_array(buffer, inside, _IKE), end[good]
     return good, {
         "source_port": source[good],

@@ -27,7 +27,7 @@ from ikeanalyze.capture.decode.layers import Layers
 from ikeanalyze.capture.formats.records import PADDING, RecordBatch
 from ikeanalyze.capture.protocol_numbers import EXTENSION_HEADERS, FRAGMENT_HEADER, NO_NEXT_HEADER
 
-_IPV4: Final = np.dtype(
+IPV4_HEADER: Final = np.dtype(
     [
         ("version", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"),
         ("ttl", "u1"), ("protocol", "u1"), ("checksum", ">u2"), ("source", ">u4"), ("destination", ">u4"),
@@ -161,7 +161,7 @@ def merge_packets(parts: list[IpPackets]) -> IpPackets:
 
 def read_ipv4(buffer: UInt8Array, layers: Layers) -> tuple[IpPackets, BoolArray]:
     """Decode these IPv4 headers; also which of them are malformed (they are not among the packets)."""
-    header = read_struct_array(buffer, layers.at, _IPV4)
+    header = read_struct_array(buffer, layers.at, IPV4_HEADER)
     size = (header["version"] & 15).astype(np.int64) * 4
     bad = (header["version"] >> 4 != 4) | (size < 20) | (layers.at + size > layers.end)
     total = header["total"].astype(np.int64)

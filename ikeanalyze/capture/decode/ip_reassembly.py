@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 #: Age by capture timestamps at which an incomplete datagram is given up (Linux: 30 s).
 TIMEOUT_NS: Final = 30_000_000_000
-#: The same fragment again within this time is a duplicate of the capture; after it, it belongs to a new datagram with
-#: the same identification.
+#: The same packet again within this time is a duplicate of the capture: the longest time in which a packet crosses a
+#: machine that does not queue it. A fragment that comes later belongs to a new datagram with the same identification.
 DUPLICATE_NS: Final = 1_000_000
 #: The same fragment again within this time, without a complete second datagram, is a duplicate of the network: a link
 #: that doubles packets and delays them unevenly. A sender retransmits after its timer only (at least 500 ms).

@@ -34,15 +34,14 @@ from ikeanalyze.capture.protocol_numbers import (
     ETHERTYPES_VLAN,
     HEADER_UNKNOWN,
     HEADER_WLAN,
+    LOOPBACK_IPV4,
+    LOOPBACK_IPV6,
     MAX_LLC_LENGTH,
 )
 
 _VLAN_TAGS: Final = np.array(ETHERTYPES_VLAN, np.uint16)
 _PPP_IPV4: Final = 0x0021
 _PPP_IPV6: Final = 0x0057
-_LOOPBACK_IPV4: Final = 2
-#: Address families that BSDs, Linux and macOS write into a loopback header for IPv6.
-_LOOPBACK_IPV6: Final = (10, 24, 28, 30)
 _NFLOG_PAYLOAD: Final = 9
 _MAX_ATTRIBUTES: Final = 64
 
@@ -232,7 +231,7 @@ def _decode_loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Loc
     high, low = read_uint16_be(buffer, at), read_uint16_be(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)
-    return _locate(at + 4, _get_families(value, _LOOPBACK_IPV4, *_LOOPBACK_IPV6))
+    return _locate(at + 4, _get_families(value, LOOPBACK_IPV4, *LOOPBACK_IPV6))
 
 
 def _decode_ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
@@ -318,7 +317,7 @@ def _decode_enc(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
 def _decode_pflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     """Length without the padding to 4 bytes, address family, and facts about the rule of the packet filter."""
     size = (read_uint8(buffer, at).astype(np.int64) + 3) // 4 * 4
-    return _locate(at + size, _get_families(read_uint8(buffer, at + 1), _LOOPBACK_IPV4, *_LOOPBACK_IPV6))
+    return _locate(at + size, _get_families(read_uint8(buffer, at + 1), LOOPBACK_IPV4, *LOOPBACK_IPV6))
 
 
 def _decode_nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
@@ -338,7 +337,7 @@ def _decode_nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Locate
         rest = rest[~payload[rest] & (size >= 4) & (inside[rest] + 4 <= end[rest])]
         if not len(rest):
             break
-    family = _get_families(read_uint8(buffer, at), _LOOPBACK_IPV4, *_LOOPBACK_IPV6)
+    family = _get_families(read_uint8(buffer, at), LOOPBACK_IPV4, *LOOPBACK_IPV6)
     family[~payload] = 0
     return _locate(inside, family)
 

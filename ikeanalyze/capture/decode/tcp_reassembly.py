@@ -16,7 +16,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.decode.ip import IpPackets
+from ikeanalyze.capture.decode.ip import NO_IDENT, IpPackets
+from ikeanalyze.capture.decode.ip_reassembly import DUPLICATE_NS
 from ikeanalyze.capture.formats.records import RecordBatch
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, IKE_HEADER_BYTES, NON_ESP_MARKER
 
@@ -34,11 +35,8 @@ _MAX_GAP: Final = 1 << 20
 _MAX_HISTORY: Final = 256
 #: Simultaneous connections; then the connection that was idle for longest is dropped.
 _MAX_CONNECTIONS: Final = 8192
-#: The same segment again within this time, on another interface, with another TTL or with the same IP identification,
-#: is a duplicate of the capture.
-DUPLICATE_NS: Final = 1_000_000
 #: `ident` of packets without identification (IPv4 and IPv6).
-_NO_IDENTS: Final = (0, 0xFFFFFFFF)
+_NO_IDENTS: Final = (0, NO_IDENT)
 
 #: Tunnel, address and port.
 Endpoint = tuple[int, int, int]

@@ -8,7 +8,13 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, make_undecrypted_error, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureArgument,
+    CaptureOptions,
+    check_twice_readable,
+    make_undecrypted_error,
+    read_captures,
+)
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
@@ -67,8 +73,7 @@ def anonymize(
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys, "--key": named}, output.output)
     for path in named:
         check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, path)
-    if capture == "-":
-        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+    check_twice_readable(capture)
     if output.write_keys is not None and not inputs.keys:
         raise typer.BadParameter("there are no keys to write without --keys", param_hint="--write-keys")
     if "-" in named:

@@ -7,7 +7,13 @@ import typer
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.rewrite import rewrite_capture
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, make_undecrypted_error, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureArgument,
+    CaptureOptions,
+    check_twice_readable,
+    make_undecrypted_error,
+    read_captures,
+)
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
@@ -47,8 +53,7 @@ def decrypt(
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng.
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output)
-    if capture == "-":
-        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+    check_twice_readable(capture)
     check_output(output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:

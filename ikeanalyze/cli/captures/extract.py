@@ -11,7 +11,13 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.tables.selection import HandshakeSelection, select_handshakes
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.filter import write_selected_packets, write_selected_pcapng
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, describe_missing_handshakes, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureArgument,
+    CaptureOptions,
+    check_twice_readable,
+    describe_missing_handshakes,
+    read_captures,
+)
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs, has_pcap_name
@@ -90,8 +96,7 @@ def extract(
     CAPTURE is pcap and OUT ends with .pcap, except with --annotate.
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
-    if capture == "-":
-        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+    check_twice_readable(capture)
     if output.split and output.output == "-":
         raise typer.BadParameter("--split needs a folder, not standard output", param_hint="-o")
     selection, additional = selected.parse(), output.parse_additional()

@@ -21,7 +21,8 @@ from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.matrix import InteropResult, format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import check_case, exclusive_output_dir
-from ikeanalyze.lab.scenario import LabScenarioError, ScenarioCase, load_cases, parse_override
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.expansion import LabScenarioError, load_cases, parse_override
 from ikeanalyze.render.core.values import format_count
 
 #: Requirements of this machine if the daemons run on others.

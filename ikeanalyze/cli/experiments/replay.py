@@ -11,7 +11,13 @@ import typer
 from msgspec import Struct, field
 
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureArgument,
+    CaptureOptions,
+    HandshakeOption,
+    check_twice_readable,
+    read_captures,
+)
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
@@ -175,8 +181,7 @@ def replay(
             },
             output.output,
         )
-        if capture == "-":
-            raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+        check_twice_readable(capture)
         output.check()
         config = _make_config(capture, target, run, live, inputs, output)
         _check_config(config)

@@ -42,6 +42,7 @@ from ikeanalyze.model.prediction.what_if.changes import (
     parse_signature,
 )
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
+from ikeanalyze.render import RenderOptions
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
@@ -289,12 +290,16 @@ def _parse_change(text: str, option: str, parse: Callable[[str], Change]) -> Cha
         return parse(text)
 
 
-class AxisOptions(Struct, frozen=True, kw_only=True):
-    """How the figures are drawn."""
+class PredictionOutputOptions(PageOptions, frozen=True, kw_only=True):
+    """How predictions are written."""
 
     log_y: Annotated[
         bool, typer.Option("--log-y", help="Logarithmic axis of set-up time and bytes in figures over a varied option.")
     ] = False
+
+    def get_view(self) -> RenderOptions:
+        """Return the options of the formats."""
+        return RenderOptions(every=self.no_limit, log_y=self.log_y)
 
 
 @command(app, "CAPTURE... --rtt MS [OPTIONS]")
@@ -305,8 +310,7 @@ def predict(
     what_if: WhatIfOptions,
     simulation: SimulationOptions,
     inputs: RecordingOptions,
-    output: PageOptions,
-    figures: AxisOptions,
+    output: PredictionOutputOptions,
     messages: MessageOptions,
 ) -> None:
     """Predict set-up time and bytes of recorded handshakes on another link.
@@ -344,10 +348,10 @@ def predict(
     predictions = _predict(flows, links, configs, simulation, is_drawn=is_drawn, quiet=messages.quiet)
     _print_warnings(predictions, messages)
     # imported here because it loads polars, after which the capture reader cannot fork
-    from ikeanalyze.render.prediction.formats import make_prediction_formats, write_prediction_figures
+    from ikeanalyze.render.prediction.formats import FORMATS, write_prediction_figures
 
-    output.write(make_prediction_formats(log_y=figures.log_y), predictions)
-    output.write_figures(partial(write_prediction_figures, log_y=figures.log_y), predictions, messages)
+    output.write(FORMATS, predictions)
+    output.write_figures(partial(write_prediction_figures, log_y=output.log_y), predictions, messages)
     if len(flows) < len(analysis.captures) or analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
 

@@ -15,7 +15,8 @@ from typing import Any
 from ikeanalyze.io.lab_manifest import LAB_SCHEMA
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.manifest import RecordingFiles, complete_checkpoint, encode_scenario
-from ikeanalyze.lab.scenario import KEYS, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.settings import KEYS
 
 
 @dataclass(slots=True)

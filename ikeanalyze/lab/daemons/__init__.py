@@ -1,1 +1,1 @@
-"""Daemons of the lab: configuration and control of strongSwan, libreswan and FreeRADIUS."""
+"""Daemons of the lab: their configuration and control, a module for each stack and AAA server."""

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ikeanalyze.lab.scenario import CertificateFault
+from ikeanalyze.lab.scenario.settings import CertificateFault
 
 Hash = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey

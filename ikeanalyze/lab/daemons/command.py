@@ -22,7 +22,7 @@ from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, get_identity, ge
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.requirement import RequirementFinding
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 _START_SECONDS: Final = 60
 #: In addition to the time that a command may take.

@@ -22,7 +22,7 @@ from ikeanalyze.lab.logs import pluto as pluto_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.network.topology import CaseAddresses
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 #: Log with keys.
 LOG: Final = "pluto.log"

@@ -26,7 +26,7 @@ from ikeanalyze.lab.logs import iked as iked_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.topology import CaseAddresses
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 _IKECTL: Final = "/usr/sbin/ikectl"
 _SOCKET: Final = "/run/iked.sock"

@@ -10,7 +10,8 @@ from ikeanalyze.lab.daemons.certificates import CertificateChain, make_certifica
 from ikeanalyze.lab.daemons.daemon import NAME
 from ikeanalyze.lab.daemons.freeradius import PORT, RadiusAccount
 from ikeanalyze.lab.network.topology import INNER, CaseAddresses
-from ikeanalyze.lab.scenario import AKA, CERTIFICATES, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.settings import AKA, CERTIFICATES
 
 #: Identities by role.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}

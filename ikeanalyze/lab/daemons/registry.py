@@ -18,7 +18,8 @@ from ikeanalyze.lab.daemons.openiked import OpenikedStack
 from ikeanalyze.lab.daemons.place import SshPlace
 from ikeanalyze.lab.daemons.stack import IkeStack
 from ikeanalyze.lab.daemons.strongswan import StrongswanStack
-from ikeanalyze.lab.scenario import ROLES, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.settings import ROLES
 
 #: Entry points of plug-ins.
 GROUP: Final = "ikeanalyze.lab_stacks"

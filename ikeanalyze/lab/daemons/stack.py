@@ -22,7 +22,7 @@ from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.network.topology import CaseAddresses
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 #: How `lab doctor` and error messages say where a missing daemon comes from.
 PREPARE_REMEDY = "ikeanalyze lab prepare makes a Debian tree with it"

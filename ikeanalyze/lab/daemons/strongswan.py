@@ -21,7 +21,7 @@ from ikeanalyze.lab.logs.charon import REFUSED, parse_charon_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import wait_until_ready
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 #: The first strongSwan with ML-KEM.
 ML_KEM_SINCE: Final = (6, 0, 2)

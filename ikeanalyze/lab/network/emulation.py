@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 from ikeanalyze.lab.network.topology import FAR, NEAR
-from ikeanalyze.lab.scenario import DIRECTIONS, Direction, LinkConditions
+from ikeanalyze.lab.scenario.links import DIRECTIONS, Direction, LinkConditions
 
 _START_TIMEOUT_SECONDS: Final = 10
 #: A link is idle after this many checks without frames in flight, with this pause between them.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.lab.network.namespaces import Netns
-from ikeanalyze.lab.scenario import Direction, LinkConditions
+from ikeanalyze.lab.scenario.links import Direction, LinkConditions
 from ikeanalyze.model.prediction.link import LossBurst
 
 #: Frames of a direction in the schedule of a handshake; those after them have the fate of the first ones again.

@@ -19,7 +19,8 @@ from typing import Any, Final, Self
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command, wait_until_ready
-from ikeanalyze.lab.scenario import ROLES, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.settings import ROLES
 
 #: Time for ssh to log in, and for a file to arrive.
 _LOGIN_SECONDS: Final = 30

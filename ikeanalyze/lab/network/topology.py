@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Final, Protocol
 
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
 
 #: The interfaces of initiator and responder: the links' names.
 LINK: Final = "ini-res"

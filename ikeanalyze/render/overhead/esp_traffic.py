@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LEFT: Final = {
     "cut": "cut before the end of the ESP header",
     "lost_fragments": "IP fragments of ESP without the first one, or doubled",
-    "in_tcp": "on TCP port 4500, where ESP is not decoded",
+    "in_tcp": "on the TCP ports of IKE, where ESP is not decoded",
 }
 _SEQUENCE_COUNTS: Final = ("lowest", "highest", "missing", "jumps", "repeated", "late", "out_of_order")
 

@@ -19,24 +19,19 @@ def write_prediction_figures(predictions: Sequence[Prediction], directory: str, 
     return write_figures(directory, make_figures(predictions, log_y=log_y))
 
 
-def make_prediction_formats(*, log_y: bool = False) -> OutputFormats[Sequence[Prediction]]:
-    """Return the formats for at least one prediction; `log_y`: logarithmic axis of figures over a varied option."""
+def _write_page(predictions: Sequence[Prediction], out: TextIO, view: RenderOptions) -> None:
+    from ikeanalyze.render.prediction.page import render_page  # loads Altair
 
-    def write_page(predictions: Sequence[Prediction], out: TextIO, _view: RenderOptions) -> None:
-        from ikeanalyze.render.prediction.page import render_page  # loads Altair
-
-        out.write(render_page(predictions, log_y=log_y))
-
-    return make_formats(
-        render_sections,
-        document.build_document,
-        {
-            Format.MARKDOWN: make_markdown_writer(render_with_warnings),
-            Format.CSV: make_csv_writer(document.build_rows),
-            Format.HTML: write_page,
-        },
-    )
+    out.write(render_page(predictions, log_y=view.log_y))
 
 
-#: With linear axes.
-FORMATS: Final[OutputFormats[Sequence[Prediction]]] = make_prediction_formats()
+#: The formats for at least one prediction.
+FORMATS: Final[OutputFormats[Sequence[Prediction]]] = make_formats(
+    render_sections,
+    document.build_document,
+    {
+        Format.MARKDOWN: make_markdown_writer(render_with_warnings),
+        Format.CSV: make_csv_writer(document.build_rows),
+        Format.HTML: _write_page,
+    },
+)

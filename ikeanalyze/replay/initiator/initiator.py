@@ -34,6 +34,7 @@ from ikeanalyze.wire.ikev2.encode import Payload as Body
 from ikeanalyze.wire.ikev2.encode import encode_delete, encode_key_exchange, encode_message, encode_notify
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
+from ikeanalyze.wire.ikev2.notify_data import COOKIE_BYTES
 from ikeanalyze.wire.ikev2.payloads import parse_delete, parse_key_exchange
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
@@ -44,7 +45,6 @@ MAX_COOKIES: Final = 5
 MAX_EXCHANGES: Final = 60
 #: Limit for the fragments of one request.
 MAX_FRAGMENTS: Final = 256
-_COOKIE: Final = range(1, 65)  # bytes (RFC 7296, section 2.6)
 _NO_SPI: Final = bytes(8)
 #: States in which the responder has, or may have, an IKE SA.
 _DELETE_ON_CLOSE: Final = (
@@ -292,8 +292,8 @@ class Initiator:
                 raise RefusedError(reason)
             case CookieRequest(data):
                 exchange.answer = InitiatorEvent.COOKIE.value
-                if len(data) not in _COOKIE:
-                    raise RefusedError(f"a COOKIE of {len(data)} bytes; 1 to {_COOKIE[-1]} are allowed")
+                if len(data) not in COOKIE_BYTES:
+                    raise RefusedError(f"a COOKIE of {len(data)} bytes; 1 to {COOKIE_BYTES[-1]} are allowed")
                 if len(self._cookies) == MAX_COOKIES:
                     raise RefusedError(f"the responder requests more than {MAX_COOKIES} cookies")
                 self._cookies.append(data)

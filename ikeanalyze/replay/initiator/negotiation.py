@@ -19,7 +19,13 @@ from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.ikev2.notify_data import parse_hash_algorithms
-from ikeanalyze.wire.ikev2.payloads import KeyExchange, compute_nat_detection_hash, parse_key_exchange, parse_notify
+from ikeanalyze.wire.ikev2.payloads import (
+    NONCE_BYTES,
+    KeyExchange,
+    compute_nat_detection_hash,
+    parse_key_exchange,
+    parse_notify,
+)
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries import get_name
@@ -122,7 +128,6 @@ def _explain_unsupported_transform(transform: Transform) -> str | None:
 
 
 _NO_SPI: Final = bytes(8)
-_NONCE_SIZES: Final = range(16, 257)  # bytes (RFC 7296, section 3.9)
 
 Endpoint = tuple[str, int]  # address, UDP port
 
@@ -206,7 +211,7 @@ def _check_acceptance(
     spi_i, spi_r = data[:8], data[8:16]
     if chosen is None or view.ke_method is None or view.nonce is None:
         return InitRefusal("the response to IKE_SA_INIT lacks SA, KE or nonce")
-    if spi_r == _NO_SPI or len(view.nonce) not in _NONCE_SIZES:
+    if spi_r == _NO_SPI or len(view.nonce) not in NONCE_BYTES:
         return InitRefusal("the response to IKE_SA_INIT has no SPI or a nonce of invalid length")
     if len(view.proposals) > 1 or suite is None or prf is None or not is_offered(chosen, offered):
         return InitRefusal(f"the responder chose {chosen.describe()}, which was not offered")

@@ -70,7 +70,7 @@ def load_recorded_handshakes(
         capture: path of a capture file.
         analysis: of this capture alone.
         handshakes: their ids in the analysis.
-        ports: UDP ports that carry IKE in addition to 500 and 4500, as in the analysis.
+        ports: UDP and TCP ports that carry IKE in addition to 500 and 4500, as in the analysis.
 
     Raises:
         CaptureError: the file cannot be read, or has changed since the analysis.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final, Literal, Protocol
 
+from ikeanalyze.capture.protocol_numbers import NON_ESP_MARKER
 from ikeanalyze.replay.transport.target import Role, Target
 
 #: Called with the time (ns since 1970-01-01 UTC) and the IP packet of each sent or received packet.
@@ -17,7 +18,6 @@ PacketRecorder = Callable[[int, bytes], None]
 #: Largest IKE message that fits into a UDP datagram with the non-ESP marker.
 MAX_MESSAGE_BYTES: Final = 65_535 - 20 - 8 - 4
 
-NON_ESP_MARKER: Final = bytes(4)
 Way = Literal["layer 3", "UDP", "TCP"]
 
 

@@ -11,9 +11,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.capture.decode.tcp_reassembly import PREFIX
+from ikeanalyze.capture.protocol_numbers import NON_ESP_MARKER
 from ikeanalyze.capture.write.frames import UdpEndpoint, build_segment_frame
 from ikeanalyze.replay.transport.interface import (
-    NON_ESP_MARKER,
     LocalEndpoint,
     PacketRecorder,
     PreparedDatagram,

@@ -57,7 +57,7 @@ def anonymize_capture(
 ) -> AnonymizationResult:
     """Write an anonymised copy of a capture to a path, "-" for standard output, or a stream.
 
-    `ports` are UDP ports that carry IKE in addition to 500 and 4500.
+    `ports` are UDP and TCP ports that carry IKE in addition to 500 and 4500.
 
     Raises:
         CaptureError: the source cannot be read, or is also the output.

@@ -9,12 +9,10 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.sharing.anonymize.pseudonyms import Pseudonyms
-from ikeanalyze.wire.registries.eap import EapCode, EapType
+from ikeanalyze.wire.registries.eap import SIM_AKA_METHODS, TLS_METHODS, EapCode, EapType
 from ikeanalyze.wire.registries.radius import RadiusAttribute
 
 _EAP_HEADER: Final = Struct(">BBH")
-_TLS_METHODS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
-_SIM_AKA_METHODS: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
 _LENGTH_INCLUDED: Final = 0x80
 _MSCHAP_HEADER: Final = 4
 _SIM_AKA_HEADER: Final = 3
@@ -50,7 +48,7 @@ def rewrite_eap(data: bytes, pseudonyms: Pseudonyms) -> bytes:
 
 def _count_kept(kind: int, content: bytes) -> int:
     """Bytes at the start of the data of a method that describe the conversation."""
-    if kind in _TLS_METHODS:
+    if kind in TLS_METHODS:
         return 5 if content[:1] and content[0] & _LENGTH_INCLUDED else 1
     if kind == EapType.EXPANDED:
         return 7  # vendor and its type
@@ -58,11 +56,11 @@ def _count_kept(kind: int, content: bytes) -> int:
         return _MSCHAP_HEADER + (content[0] in (1, 2) if content else 0)  # with the size of the challenge or response
     if kind == EapType.MD5:
         return 1  # size of the value
-    return _SIM_AKA_HEADER if kind in _SIM_AKA_METHODS else 0
+    return _SIM_AKA_HEADER if kind in SIM_AKA_METHODS else 0
 
 
 def _rewrite_method(kind: int, content: bytes, pseudonyms: Pseudonyms) -> bytes:
-    if kind not in _SIM_AKA_METHODS:
+    if kind not in SIM_AKA_METHODS:
         return pseudonyms.map_bytes(content)
     out, at = bytearray(), 0
     # attributes: type, length in words, then mostly a length in bytes or a reserved field (RFC 4187, 8.1)

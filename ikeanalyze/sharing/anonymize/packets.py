@@ -25,6 +25,8 @@ from ikeanalyze.capture.protocol_numbers import (
     ETHERTYPES_VLAN,
     FRAGMENT_HEADER,
     IKE_HEADER_BYTES,
+    LOOPBACK_IPV4,
+    LOOPBACK_IPV6,
     MAX_LLC_LENGTH,
     NON_ESP_MARKER,
     PORT_IKE,
@@ -49,8 +51,6 @@ from ikeanalyze.sharing.anonymize.payloads import SeenEndpoint
 from ikeanalyze.sharing.anonymize.pseudonyms import Pseudonyms
 
 _PPP_PROTOCOLS: Final = {0x0021: ETHERTYPE_IPV4, 0x0057: ETHERTYPE_IPV6}
-_LOOPBACK_IPV4: Final = 2
-_LOOPBACK_IPV6: Final = (10, 24, 28, 30)
 _HOP_BY_HOP: Final = 0
 _DESTINATION_OPTIONS: Final = 60
 _NOP_OPTION: Final = 1
@@ -163,7 +163,7 @@ class PacketAnonymizer:
             self._rewrite_ip(region, 0)
         elif link_type in (LinkType.NULL, LinkType.LOOP):
             family = max(region.get_bytes(0, 4))
-            if family != _LOOPBACK_IPV4 and family not in _LOOPBACK_IPV6:
+            if family != LOOPBACK_IPV4 and family not in LOOPBACK_IPV6:
                 raise DroppedPacketError("not IP")
             self._rewrite_ip(region, 4)
         elif link_type in (LinkType.PPP, LinkType.PPP_HDLC):

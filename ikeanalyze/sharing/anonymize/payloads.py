@@ -12,6 +12,8 @@ from typing import Final
 from ikeanalyze.sharing.anonymize.certificates import rewrite_der
 from ikeanalyze.sharing.anonymize.eap import rewrite_eap
 from ikeanalyze.sharing.anonymize.pseudonyms import Pseudonyms
+from ikeanalyze.wire.ikev2 import traffic_selectors
+from ikeanalyze.wire.ikev2.configuration import ATTRIBUTE_TYPE_MASK
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER
 from ikeanalyze.wire.registries.ikev2 import (
     AuthMethod,
@@ -19,7 +21,6 @@ from ikeanalyze.wire.registries.ikev2 import (
     ConfigurationAttribute,
     IdType,
     PayloadType,
-    TrafficSelectorType,
 )
 from ikeanalyze.wire.registries.ikev2_notifies import GatewayIdentity, NotifyType
 
@@ -60,11 +61,6 @@ _TEXT_ATTRIBUTES: Final = (
     ConfigurationAttribute.APPLICATION_VERSION,
     ConfigurationAttribute.INTERNAL_DNS_DOMAIN,
 )
-_SELECTOR_ADDRESSES: Final[dict[int, int]] = {
-    TrafficSelectorType.TS_IPV4_ADDR_RANGE: 4,
-    TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16,
-}
-_TYPE_MASK: Final = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +206,7 @@ def _rewrite_selectors(body: bytes, context: MessageContext) -> bytes:
 
 def _rewrite_selector(selector: bytes, pseudonyms: Pseudonyms) -> bytes:
     """Type, protocol, length, ports, and both addresses (RFC 7296, 3.13.1)."""
-    width = _SELECTOR_ADDRESSES.get(selector[0])
+    width = traffic_selectors.ADDRESS_BYTES.get(selector[0])
     if width is None or len(selector) != 8 + 2 * width:
         return selector[:4] + pseudonyms.map_bytes(selector[4:])
     return selector[:8] + b"".join(pseudonyms.map_range(selector[8 : 8 + width], selector[8 + width :]))
@@ -219,7 +215,8 @@ def _rewrite_selector(selector: bytes, pseudonyms: Pseudonyms) -> bytes:
 def _rewrite_configuration(body: bytes, context: MessageContext) -> bytes:
     out, at = bytearray(body[:4]), 4
     while at + 4 <= len(body):
-        kind, size = int.from_bytes(body[at : at + 2], "big") & _TYPE_MASK, int.from_bytes(body[at + 2 : at + 4], "big")
+        kind = int.from_bytes(body[at : at + 2], "big") & ATTRIBUTE_TYPE_MASK
+        size = int.from_bytes(body[at + 2 : at + 4], "big")
         value = body[at + 4 : at + 4 + size]
         out += body[at : at + 4] + _rewrite_attribute(kind, value, context.pseudonyms)
         at += 4 + size

@@ -13,7 +13,7 @@ from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.aka import SimAka, parse_sim_aka
 from ikeanalyze.wire.eap.packet import EapPacket, parse_eap_header
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.eap import EapCode, EapType, MsChapOperation
+from ikeanalyze.wire.registries.eap import SIM_AKA_METHODS, TLS_METHODS, EapCode, EapType, MsChapOperation
 from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 _HEADER_BYTES: Final = 4
@@ -28,9 +28,6 @@ _MSCHAP_TEXT: Final = re.compile(r"\bM=(.*)", re.DOTALL)
 
 _LENGTH_INCLUDED, _MORE_FRAGMENTS, _START, _OUTER_TLV = 0x80, 0x40, 0x20, 0x10
 _VERSION_MASK: Final = 0x07
-#: Methods that carry TLS with flags: RFC 5216, RFC 5281, RFC 4851, RFC 7170 and PEAP.
-_TLS_METHODS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
-_SIM_AKA_METHODS: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
 
 
 class EapIdentity(msgspec.Struct, frozen=True):
@@ -162,9 +159,9 @@ def _parse_content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapCont
         return EapToken(None if response else _read_text(cursor), size)
     if kind == EapType.MSCHAPV2:
         return _parse_mschap(cursor, response)
-    if kind in _TLS_METHODS:
+    if kind in TLS_METHODS:
         return _parse_tls(cursor, None if kind == EapType.TLS else _VERSION_MASK, kind == EapType.TEAP)
-    if kind in _SIM_AKA_METHODS:
+    if kind in SIM_AKA_METHODS:
         return parse_sim_aka(cursor)
     return UnparsedEapMethod(cursor.remaining())
 

@@ -19,6 +19,7 @@ from ikeanalyze.wire.ikev2.decode import Body, MalformedPayload, Nonce, SkPayloa
 from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange
 from ikeanalyze.wire.ikev2.notify_data import check_notify_data, get_notify_name
 from ikeanalyze.wire.ikev2.payloads import (
+    NONCE_BYTES,
     Authentication,
     CertificateRequest,
     Delete,
@@ -42,8 +43,6 @@ UNIQUE_TYPES: Final = frozenset(
         PayloadType.TSI, PayloadType.TSR, PayloadType.CP, PayloadType.EAP,
     }
 )  # fmt: skip
-#: Bytes of a nonce (RFC 7296, section 3.9).
-_NONCE_BYTES: Final = range(16, 257)
 #: Bytes of an SPI, by protocol (RFC 7296, section 3.11).
 _SPI_BYTES: Final[Mapping[int, int]] = {ProtocolId.AH: 4, ProtocolId.ESP: 4}
 #: The number of a proposal is one byte.
@@ -122,8 +121,8 @@ def _check(payload: Payload, body: Body) -> Iterator[str]:
         case Authentication():
             yield from _check_authentication(body)
         case Nonce(data):
-            if len(data) not in _NONCE_BYTES:
-                yield f"a nonce of {len(data)} bytes instead of {_NONCE_BYTES[0]} to {_NONCE_BYTES[-1]}"
+            if len(data) not in NONCE_BYTES:
+                yield f"a nonce of {len(data)} bytes instead of {NONCE_BYTES[0]} to {NONCE_BYTES[-1]}"
         case Notify():
             yield from _check_notify(body)
         case Delete():

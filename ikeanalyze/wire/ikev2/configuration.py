@@ -16,8 +16,8 @@ from ikeanalyze.wire.text import escape_peer_text, format_address
 _HEADER: Final = Struct(">B3x")
 #: Type, length.
 _ATTRIBUTE: Final = Struct(">HH")
-#: Without the reserved bit.
-_TYPE_MASK: Final = 0x7FFF
+#: The type of an attribute without the reserved bit (RFC 7296, section 3.15.1).
+ATTRIBUTE_TYPE_MASK: Final = 0x7FFF
 
 _TEXT_TYPES: Final = frozenset({Attribute.APPLICATION_VERSION, Attribute.INTERNAL_DNS_DOMAIN})
 #: Valid sizes of non-empty values: addresses (4 or 16 bytes), IPv4 subnets with netmask (8), IPv6 addresses with the
@@ -67,7 +67,7 @@ class ConfigurationEntry(msgspec.Struct, frozen=True):
             return escape_peer_text(data)
         if self.type == Attribute.SUPPORTED_ATTRIBUTES:
             cursor = Cursor(data)
-            kinds = (cursor.read_uint16() & _TYPE_MASK for _ in range(len(data) // 2))
+            kinds = (cursor.read_uint16() & ATTRIBUTE_TYPE_MASK for _ in range(len(data) // 2))
             return "+".join(get_name(Attribute, kind) for kind in kinds)
         if self.type == Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK:
             return f"{int.from_bytes(data, 'big')} s"
@@ -107,7 +107,7 @@ def parse_configuration(body: bytes) -> Configuration:
         (kind,) = cursor.unpack(_HEADER)
         while cursor.remaining():
             attribute, size = cursor.unpack(_ATTRIBUTE)
-            entries.append(ConfigurationEntry(attribute & _TYPE_MASK, cursor.read_bytes(size)))
+            entries.append(ConfigurationEntry(attribute & ATTRIBUTE_TYPE_MASK, cursor.read_bytes(size)))
     except WireError as error:
         return Configuration(kind, tuple(entries), str(error))
     return Configuration(kind, tuple(entries), None)

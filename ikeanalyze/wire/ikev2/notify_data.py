@@ -34,7 +34,7 @@ _ANNOUNCEMENT: Final = Struct(">BB")
 _CONGESTION_CONTROL, _DONT_FRAGMENT = 0x02, 0x01
 _HASH_BYTES: Final = 20
 #: Bytes of a cookie (RFC 7296, section 2.6; RFC 4555, section 4.2) and of a token (RFC 6290, section 4.1).
-_COOKIE_BYTES: Final = range(1, 65)
+COOKIE_BYTES: Final = range(1, 65)
 _COOKIE2_BYTES: Final = range(8, 65)
 _TOKEN_BYTES: Final = range(16, 129)
 #: Bytes of each address in NO_NATS_ALLOWED, by bytes of its data.
@@ -274,7 +274,7 @@ _PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue | None]]] = {
     NotifyType.IPCOMP_SUPPORTED: lambda data: Ipcomp(*Cursor(data).unpack(_IPCOMP)),
     NotifyType.NAT_DETECTION_SOURCE_IP: _bytes((_HASH_BYTES,)),  # RFC 7296, section 2.23
     NotifyType.NAT_DETECTION_DESTINATION_IP: _bytes((_HASH_BYTES,)),
-    NotifyType.COOKIE: _bytes(_COOKIE_BYTES),
+    NotifyType.COOKIE: _bytes(COOKIE_BYTES),
     NotifyType.ADDITIONAL_IP4_ADDRESS: _address(4),  # RFC 4555, section 4.2
     NotifyType.ADDITIONAL_IP6_ADDRESS: _address(16),
     NotifyType.COOKIE2: _bytes(_COOKIE2_BYTES),

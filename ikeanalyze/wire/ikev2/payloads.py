@@ -19,6 +19,8 @@ _BYTE_AND_RESERVED: Final = Struct(">B3x")
 _PROTOCOL_AND_SPI: Final = Struct(">BBH")
 _PORT: Final = Struct(">H")
 _SHA1_BYTES: Final = 20
+#: Bytes of a nonce (RFC 7296, section 3.9).
+NONCE_BYTES: Final = range(16, 257)
 #: Certificate encodings whose authorities are SHA-1 hashes.
 _HASHED_ENCODINGS: Final = frozenset(
     {CertEncoding.X509_SIGNATURE, CertEncoding.HASH_AND_URL, CertEncoding.HASH_AND_URL_BUNDLE}

@@ -18,7 +18,11 @@ _PORTS: Final = Struct(">HH")
 #: Start and end address, start and end R_CTL, start and end type (RFC 4595, section 4.4).
 _FIBRE_CHANNEL: Final = Struct(">x3sx3sBBBB")
 
-_ADDRESS_BYTES: Final = {TrafficSelectorType.TS_IPV4_ADDR_RANGE: 4, TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16}
+#: Bytes of each address, by type of the selector.
+ADDRESS_BYTES: Final[dict[int, int]] = {
+    TrafficSelectorType.TS_IPV4_ADDR_RANGE: 4,
+    TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16,
+}
 _PROTOCOLS: Final = {0: "any", 1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp"}
 #: Protocols with a type and a code instead of ports (RFC 7296, section 3.13.1).
 _ICMP: Final = frozenset({1, 58})
@@ -102,7 +106,7 @@ def _parse_selector(cursor: Cursor) -> TrafficSelector:
     if length < _SELECTOR.size:
         raise WireError(offset, f"traffic selector has a length of {length}, less than its 4-byte header")
     with cursor.restrict_to(length - _SELECTOR.size):
-        size = _ADDRESS_BYTES.get(kind)
+        size = ADDRESS_BYTES.get(kind)
         if size is not None:
             first, last = cursor.unpack(_PORTS)
             start, end = cursor.read_bytes(size), cursor.read_bytes(size)

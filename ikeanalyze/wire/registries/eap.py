@@ -1,5 +1,7 @@
 """EAP registries: codes, types, and the numbers in EAP-SIM, EAP-AKA, EAP-AKA' and EAP-MSCHAPv2."""
 
+from typing import Final
+
 from ikeanalyze.wire.registries import DashedRegistry, Registry
 
 
@@ -72,6 +74,12 @@ class EapType(Registry):
     NOOB = 56, "EAP-NOOB"
     EXPANDED = 254, "Expanded"
     EXPERIMENTAL = 255, "Experimental"
+
+
+#: Methods that carry TLS with flags: RFC 5216, RFC 5281, RFC 4851, RFC 7170 and PEAP.
+TLS_METHODS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
+#: Methods whose data consist of attributes (RFC 4186, section 8.1; RFC 4187, section 8.1; RFC 9048).
+SIM_AKA_METHODS: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
 
 
 class MsChapOperation(DashedRegistry):

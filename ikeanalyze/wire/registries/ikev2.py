@@ -23,6 +23,8 @@ class ExchangeType(Registry):
 
 #: Exchanges whose messages are not encrypted, the first of an IKE SA.
 INIT_EXCHANGES: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
+#: Exchanges that authenticate the peers of an IKE SA.
+AUTH_EXCHANGES: Final = (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH)
 #: Exchanges of the initiator that set up an IKE SA.
 SET_UP_EXCHANGES: Final = (
     ExchangeType.IKE_SA_INIT,

@@ -1,7 +1,14 @@
 """Rows of messages: what one transmission took."""
 
+import numpy as np
 import polars as pl
+import pytest
+from msgspec.structs import replace
 
+from ikeanalyze import core
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.messages import group_messages
 from tests.analysis.analyse_captures import Handshake, analyse, at, only, rows, size, sizes, timed
 from tests.craft import MS, SECOND, Trace, ike, ip_fragments, link, udp_packet
 from tests.craft.transport import ACK, PSH, SYN, TCP_PREFIX, tcp_framed, tcp_packet
@@ -179,3 +186,30 @@ def test_tcp_delivers_the_segments_of_a_fragment_that_the_capture_lacks():
         trace.add(time * MS, link.ethernet(packet))
     (message,) = analyse(trace).messages.iter_rows(named=True)
     assert (message["fragments"], message["fragments_seen"]) == (2, 2)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_more_than_a_million_transmissions_are_those_of_one_message(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(core, "compiled", None)
+    elif core.compiled is None:
+        pytest.skip(f"the compiled core is {core.problem}")
+    count = (1 << 20) + 2
+    nothing = {name: np.zeros(count, np.uint32) for name in Datagrams.__struct_fields__}
+    narrow = ("protocol", "next_payload", "exchange_type", "flags", "ttl")
+    datagrams = replace(
+        Datagrams(**nothing),
+        **{name: np.zeros(count, np.uint8) for name in narrow},
+        **{name: np.zeros(count, np.uint16) for name in ("fragment", "fragments", "source_port", "destination_port")},
+        **{name: np.zeros(count, np.uint64) for name in ("source", "destination", "spi_i", "spi_r", "digest")},
+        **{name: np.arange(count) * SECOND for name in ("first_ns", "last_ns")},
+        **{name: np.broadcast_to(np.int64(value), count) for name, value in (("frames", 1), ("ip_fragments", 0))},
+        resent_bytes=np.broadcast_to(np.int64(0), count),
+        bytes=np.full(count, 100, np.int64),
+        number=np.arange(1, count + 1, dtype=np.uint32),
+    )
+    association = SaAssociation(np.zeros(count, np.int32), np.ones(count, np.bool_), 1)
+    messages, _ = group_messages(datagrams, association)
+    assert np.array_equal(messages.transmission, np.arange(1, count + 1))
+    assert not messages.body.any()
+    assert messages.needed_bytes.sum() == 100

@@ -4,7 +4,7 @@ import pytest
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.campaign.plan import plan_cases
-from ikeanalyze.lab.scenario import expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
 
 
 def write_part(out, stem, numbers, *, name="x", warm_ups=(), **scenario):

@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.keys.detect import read_keys
-from ikeanalyze.lab import LabError, debian_tree, scenario
+from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.registry import check_stacks, find_installed
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 
 CHARON = f"{Path(__file__).parent / 'charon_side.sh'} {debian_tree.NEW.place}"
 
 
 def case_of(**data):
-    (case,) = scenario.expand_cases({"timeout_s": 10} | data, "x", "x")
+    (case,) = expand_cases({"timeout_s": 10} | data, "x", "x")
     check_stacks(case)
     return case
 

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.lab import machine, scenario
+from ikeanalyze.lab import machine
 from ikeanalyze.lab.daemons import libreswan
 from ikeanalyze.lab.network.namespaces import Netns
 from ikeanalyze.lab.network.topology import LabNetwork
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 
 HOSTS = [Netns(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path")]
@@ -15,7 +16,7 @@ NET = LabNetwork(*HOSTS, None, None, "192.0.2.1", "192.0.2.2", None, None)
 
 
 def settings(role: str, **data) -> dict[str, str]:
-    case = scenario.expand_cases({"initiator": {"stack": "libreswan"}} | data, "x", "x")[0]
+    case = expand_cases({"initiator": {"stack": "libreswan"}} | data, "x", "x")[0]
     text = libreswan.build_ipsec_conf(role, case, NET)
     return dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -53,7 +54,7 @@ def test_what_a_scenario_asks_for():
 )
 def test_ike_with_it_agrees_with_both_logs(lab, tmp_path, initiator, responder):
     data = {"initiator": {"stack": initiator}, "responder": {"stack": responder}, "timeout_s": 5}
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     manifest = check(run_case(case, tmp_path))
     (handshake,) = manifest["handshakes"]
     assert manifest["expected"]["responder"]["established"] == 1
@@ -69,7 +70,7 @@ def test_ike_with_it_agrees_with_both_logs(lab, tmp_path, initiator, responder):
 def test_it_does_not_start_with_what_it_does_not_have(lab, tmp_path, monkeypatch):
     real = libreswan.build_ipsec_conf
     monkeypatch.setattr(libreswan, "build_ipsec_conf", lambda *stdin: real(*stdin).replace("dh19", "dh99"))
-    (case,) = scenario.expand_cases({"responder": {"stack": "libreswan"}}, "x", "x")
+    (case,) = expand_cases({"responder": {"stack": "libreswan"}}, "x", "x")
     with pytest.raises(libreswan.LabError, match=r"libreswan \S+ did not start on the responder: .*dh99"):
         run_case(case, tmp_path)
 
@@ -82,7 +83,7 @@ def test_without_debugging_the_log_has_outcomes_but_no_messages(lab, tmp_path):
         "timeout_s": 5,
         "measure": "costs",
     }
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert manifest["handshakes"][0]["established"]
     assert manifest["expected"] == {"initiator": None, "responder": None}

@@ -3,11 +3,12 @@ import json
 
 import pytest
 
-from ikeanalyze.lab import LabError, scenario
+from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.openiked import has_pf_key
 from ikeanalyze.lab.daemons.proposals.openiked import to_iked_proposals
 from ikeanalyze.lab.daemons.registry import check_stacks
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 
 #: With Debian's build, HMAC-SHA2-256 is for IKE only.
@@ -15,7 +16,7 @@ SHA512 = {"ike": {"esp_proposals": "aes256-sha512"}, "timeout_s": 5}
 
 
 def run(tmp_path, data, **options):
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     check_stacks(case)
     return run_case(case, tmp_path, **options)
 
@@ -65,7 +66,7 @@ def test_proposals_in_the_words_of_iked_conf(text, keyword, expected):
 )
 def test_unsupported_settings(data, part):
     responder = {"stack": "openiked"} | data.get("responder", {})
-    (case,) = scenario.expand_cases(data | {"responder": responder}, "x", "x")
+    (case,) = expand_cases(data | {"responder": responder}, "x", "x")
     with pytest.raises(LabError, match=part):
         check_stacks(case)
 

@@ -6,7 +6,7 @@ from cryptography import x509
 from ikeanalyze.lab.daemons import peer_config
 from ikeanalyze.lab.network.namespaces import Netns
 from ikeanalyze.lab.network.topology import LabNetwork
-from ikeanalyze.lab.scenario import expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
 
 HOSTS = [Netns(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path", "aaa", "aaa-path")]
 NET = LabNetwork(*HOSTS, "192.0.2.1", "192.0.2.2", "203.0.113.2", "203.0.113.1")

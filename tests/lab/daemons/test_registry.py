@@ -10,7 +10,7 @@ from ikeanalyze.lab.daemons.installation import DaemonStack, read_version
 from ikeanalyze.lab.daemons.registry import check_stacks, find_installed, get_stack
 from ikeanalyze.lab.daemons.stack import IkeStack
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
-from ikeanalyze.lab.scenario import expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
 
 OWN, NEW, OLD = (
     DaemonStack("strongSwan", Path("/"), "/charon", "5.9.8"),

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ikeanalyze.lab import machine, scenario
+from ikeanalyze.lab import machine
 from ikeanalyze.lab.daemons import peer_config, registry, strongswan
 from ikeanalyze.lab.daemons.peer_config import StrongswanConfig
 from ikeanalyze.lab.daemons.place import NetnsPlace
@@ -12,6 +12,8 @@ from ikeanalyze.lab.daemons.strongswan import format_settings, merge_settings
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import expand_cases
+from ikeanalyze.lab.scenario.links import LinkConditions
 from tests.lab.agreement import check
 
 
@@ -37,10 +39,10 @@ def wait_for(charon, count: int) -> list:
 @pytest.mark.parametrize(("first_wait", "tries"), [(10, 1), (0.1, 1)])  # the command ends first, or charon gives up
 def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     data = {"timeout_s": 1, "ike": {"retransmit_timeout_s": first_wait, "retransmit_tries": tries}}
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, case)
-        emulation.start_emulator(sandbox, network.path, scenario.LinkConditions(), netem=False, drops_at_receiver=True)
+        emulation.start_emulator(sandbox, network.path, LinkConditions(), netem=False, drops_at_receiver=True)
         charon = strongswan.start_strongswan(
             NetnsPlace(sandbox, network.initiator),
             registry.find_installed("initiator", case),
@@ -74,7 +76,7 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     ],
 )
 def test_without_keys_the_log_still_has_messages_and_reasons(lab, tmp_path, data, why):
-    (case,) = scenario.expand_cases(data | {"measure": "costs"}, "x", "x")
+    (case,) = expand_cases(data | {"measure": "costs"}, "x", "x")
     manifest = check(run_case(case, tmp_path, iterations=2), outcomes=False)
     assert [handshake["why"] for handshake in manifest["handshakes"]] == [why, why]
     assert manifest["files"]["keys"] is None
@@ -86,6 +88,6 @@ def test_without_keys_the_log_still_has_messages_and_reasons(lab, tmp_path, data
 def test_without_keys_an_unanswered_handshake_is_one_too(lab, tmp_path):
     ike = {"retransmit_timeout_s": 0.1, "retransmit_tries": 1}
     data = {"measure": "costs", "ike": ike, "link": {"loss_percent": 90}, "timeout_s": 5}
-    (case,) = scenario.expand_cases(data, "x", "x")
+    (case,) = expand_cases(data, "x", "x")
     manifest = json.loads(run_case(case, tmp_path, iterations=3).read_text())
     assert "no answer" in [handshake["why"] for handshake in manifest["handshakes"]]

@@ -11,7 +11,8 @@ from ikeanalyze.lab import LabError, machine
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.emulation import build_netem_command
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
-from ikeanalyze.lab.scenario import LinkConditions, expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
+from ikeanalyze.lab.scenario.links import LinkConditions
 from tests.lab import traffic
 
 

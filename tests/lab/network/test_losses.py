@@ -14,7 +14,8 @@ from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.losses import SCHEDULED_FRAMES, ReceiverCounts, ReceiverLosses, draw_lost_frames
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 from ikeanalyze.lab.network.topology import LabNetwork
-from ikeanalyze.lab.scenario import LinkConditions, expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
+from ikeanalyze.lab.scenario.links import LinkConditions
 from ikeanalyze.model.prediction.channel import make_channel
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
 from tests.lab import traffic

@@ -6,7 +6,8 @@ import pytest
 
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
-from ikeanalyze.lab.scenario import LinkConditions, expand_cases
+from ikeanalyze.lab.scenario.expansion import expand_cases
+from ikeanalyze.lab.scenario.links import LinkConditions
 from tests.lab import traffic
 
 pytestmark = pytest.mark.lab

@@ -3,9 +3,10 @@ import re
 
 import pytest
 
-from ikeanalyze.lab import machine, scenario
+from ikeanalyze.lab import machine
 from ikeanalyze.lab.network.traffic import TrafficPlan, parse_traffic_step
 from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.scenario.expansion import LabScenarioError, expand_cases
 from tests.lab.agreement import check
 from tests.lab.test_recording import tshark
 
@@ -27,17 +28,17 @@ def test_a_step_names_what_differs_from_the_defaults():
     ],
 )
 def test_invalid_values_are_rejected_with_what_is_allowed(step, problem):
-    with pytest.raises(scenario.LabScenarioError, match=f"then: {re.escape(step)}: {problem}$"):
-        scenario.expand_cases({"then": [step]}, "x", "x")
+    with pytest.raises(LabScenarioError, match=f"then: {re.escape(step)}: {problem}$"):
+        expand_cases({"then": [step]}, "x", "x")
 
 
 def test_traffic_that_takes_longer_than_a_step_may_is_rejected():
-    with pytest.raises(scenario.LabScenarioError, match="takes 100 s, and timeout_s is 60"):
-        scenario.expand_cases({"then": ["traffic:count=1000,rate=10"]}, "x", "x")
+    with pytest.raises(LabScenarioError, match="takes 100 s, and timeout_s is 60"):
+        expand_cases({"then": ["traffic:count=1000,rate=10"]}, "x", "x")
 
 
 def run(tmp_path, **data) -> dict:
-    (case,) = scenario.expand_cases(data, "x", "traffic")
+    (case,) = expand_cases(data, "x", "traffic")
     return check(run_case(case, tmp_path))
 
 

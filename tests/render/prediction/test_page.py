@@ -1,6 +1,8 @@
 """The page of predictions has the numbers of its document."""
 
+from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.prediction.document import build_document
+from ikeanalyze.render.prediction.formats import FORMATS
 from ikeanalyze.render.prediction.page import render_page
 from tests.render.html.pages import Page
 from tests.render.prediction_examples import prediction, sweep
@@ -21,3 +23,10 @@ def test_figures_and_names():
     ]
     assert "b" not in [tag for tag, _ in page.tags]
     assert [row[0] for row in page.tables["Distribution"][1:]] == ["set-up ms", "bytes", "messages", "frames"]
+
+
+def test_the_option_of_a_logarithmic_axis_is_that_of_the_page(tmp_path):
+    for log_y in (False, True):
+        FORMATS.write(sweep(), Format.HTML, str(tmp_path / "page.html"), RenderOptions(log_y=log_y))
+        assert (tmp_path / "page.html").read_text() == render_page(sweep(), log_y=log_y)
+    assert render_page(sweep(), log_y=True) != render_page(sweep())

@@ -31,7 +31,7 @@ from ikeanalyze.wire.ikev2.proposals import parse_attribute
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.eap import EapCode
-from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import AUTH_EXCHANGES, AuthMethod, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
 
@@ -47,7 +47,6 @@ _FATAL: Final = frozenset(
 #: Reasons other than notifies.
 _EAP_FAILURE: Final = "EAP failure"
 _XAUTH_FAILURE: Final = "XAUTH_STATUS failure"
-_AUTH_EXCHANGES: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
 #: Names of the methods that need no further data.
 _METHOD_NAMES: Final = {
     AuthMethod.RSA: "rsa",
@@ -79,7 +78,7 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
     """The outcome of one handshake; `contents` are its messages in the order of their exchanges."""
     if any(content.protocol == Protocol.IKEV1 for content in contents):
         return _get_ikev1_outcome(contents)
-    auths = [content for content in contents if content.exchange_type in _AUTH_EXCHANGES and content.encrypted]
+    auths = [content for content in contents if content.exchange_type in AUTH_EXCHANGES and content.encrypted]
     responses = [content for content in auths if content.response]
     auth = _get_auth_methods(auths)
     rejection = _find_rejection(contents)

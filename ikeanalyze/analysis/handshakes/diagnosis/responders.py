@@ -14,6 +14,7 @@ from ikeanalyze.analysis.handshakes.auth_methods import ChosenProposal
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
+from ikeanalyze.analysis.messages.redirects import MAX_REDIRECT_NS
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import format_address_code
@@ -24,8 +25,6 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 
-#: An initiator goes to the other gateway within this time after the begin of the set-up that redirected it.
-_REDIRECT_NS: Final = 60_000_000_000
 #: Outcomes of handshakes that rules about responders concern.
 _CONCERNED: Final = (int(Outcome.FAILED), int(Outcome.UNANSWERED))
 
@@ -106,7 +105,7 @@ def _find_redirected(
         gateway = format_address_code(int(handshakes.ends.responder[row]), state.addresses)
         starts = followed.get((int(handshakes.ends.initiator[row]), gateway), ())
         since = [start_ns - int(handshakes.start_ns[row]) for start_ns in starts]
-        result[place] = any(0 < time <= _REDIRECT_NS for time in since)
+        result[place] = any(0 < time <= MAX_REDIRECT_NS for time in since)
     return result
 
 

@@ -20,7 +20,8 @@ from ikeanalyze.lab.daemons.peer_config import CaseCredentials, get_identity, ge
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.requirement import RequirementFinding
-from ikeanalyze.lab.scenario import AKA, OWN_STACK, ScenarioCase
+from ikeanalyze.lab.scenario.case import ScenarioCase
+from ikeanalyze.lab.scenario.settings import AKA, OWN_STACK
 
 #: Results of the runs, one JSON document a line.
 LOG: Final = "replay.jsonl"

@@ -4,7 +4,7 @@ import pytest
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import check_stacks
-from ikeanalyze.lab.scenario import LabScenarioError, expand_cases
+from ikeanalyze.lab.scenario.expansion import LabScenarioError, expand_cases
 
 AKA = {"initiator": {"stack": "ikeanalyze", "auth": "eap-aka"}}
 

@@ -8,7 +8,7 @@ from ikeanalyze.capture.collector import PartialResult
 from ikeanalyze.capture.formats.records import CaptureDamage
 
 
-def test_a_half_survives_pickling() -> None:
+def test_a_partial_result_survives_pickling() -> None:
     accounting = Accounting()
     accounting.add(PacketCategory.ESP, 2, 300)
     clear = (np.array([3], np.uint32), np.array([0]), np.array([28]))
