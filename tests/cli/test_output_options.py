@@ -1,5 +1,6 @@
 """Formats that a command cannot write, and `--figures` without a directory."""
 
+import gzip
 import json
 import os
 import re
@@ -91,7 +92,7 @@ def test_a_suffix_that_contradicts_the_format_is_refused(run, reader, tmp_path, 
     assert reader.asked == {}
 
 
-@pytest.mark.parametrize("name", ["x.pdf", "x.PNG", "x.xlsx", "x.pcap", "x.pcapng"])
+@pytest.mark.parametrize("name", ["x.pdf", "x.PNG", "x.xlsx", "x.pcap", "x.pcapng", "x.cap", "x.tsv", "x.yaml"])
 def test_a_text_is_not_written_to_a_document_picture_or_capture(run, reader, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     done = run("report", CAPTURE, "-o", name)
@@ -101,6 +102,67 @@ def test_a_text_is_not_written_to_a_document_picture_or_capture(run, reader, tmp
     assert (os.listdir(tmp_path), reader.asked) == ([], {})
     # who names the format has it
     assert run("report", CAPTURE, "--format", "json", "-o", name).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [("x.json.gz", '{\n  "schema": "ikeanalyze.report/1"'), ("x.CSV.GZ", "capture,"), ("x.gz", CAPTURE)],
+)
+def test_a_compressed_output_has_the_format_of_the_suffix_before(run, reader, tmp_path, name, begin):
+    done = run("report", CAPTURE, "-o", str(tmp_path / name))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    assert gzip.decompress((tmp_path / name).read_bytes()).decode().startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ("-o", "x.json.xz"),
+            "x.json.xz: no .xz file is written; outputs are compressed if their names end with .gz or .zst.",
+        ),
+        (("--format", "json", "-o", "x.zip"), "x.zip: no .zip file is written; outputs are compressed if "),
+        (("-o", "x.pdf.gz"), "x.pdf.gz: no format is written to .pdf files; the formats are terminal, json, "),
+        (("--format", "csv", "-o", "x.json.gz"), "x.json.gz has the name of a file in the format json, not csv."),
+        (("-o", "x.parquet.gz"), "x.parquet.gz: parquet is a directory of compressed files; name it x.parquet."),
+        (("--format", "parquet", "-o", "x.zst"), "x.zst: parquet is a directory of compressed files; name it x."),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_cannot_be_compressed_is_refused(run, reader, tmp_path, monkeypatch, arguments, problem):
+    monkeypatch.chdir(tmp_path)
+    done = run("report", CAPTURE, *arguments)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"Invalid value for -o: {problem}" in done.stderr
+    assert (os.listdir(tmp_path), reader.asked) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("extract", "a.pcap"),
+        ("decrypt", "a.pcap", "--keys", "a.log"),
+        ("anonymize", "a.pcap"),
+        ("keys", "a.log", "--embed", "a.pcap"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("name", ["x.json", "x.txt.gz", "x.pdf", "x.pcap.zip"])
+def test_a_capture_is_not_written_to_another_kind_of_file(run, tmp_path, monkeypatch, command, name):
+    monkeypatch.chdir(tmp_path)
+    done = run(*command, "-o", name)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"Invalid value for -o: {name}: " in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["x.html", "x.json", "x.md.gz", "x.svg", "x.pcap"])
+def test_a_ladder_is_not_written_to_another_kind_of_file(run, reader, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    done = run("ladder", CAPTURE, "-o", name)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "; the only format is terminal." in done.stderr
+    assert (os.listdir(tmp_path), reader.asked) == ([], {})
 
 
 def test_json_lines_may_be_named_json(run, reader, tmp_path):

@@ -10,7 +10,7 @@ from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, make_undecrypted_error, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_capture_name, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.render.core.output import check_output
 
@@ -49,6 +49,7 @@ def decrypt(
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output)
     if capture == "-":
         raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+    check_capture_name(output)
     check_output(output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:

@@ -23,6 +23,7 @@ from ikeanalyze.cli.output_options import (
     SCHEMA_OPTION,
     OutputOptions,
     advise_pcapng_name,
+    check_capture_name,
     check_inputs,
     choose_format,
 )
@@ -107,6 +108,8 @@ def keys(
         )
     is_list = output.to is None and output.embed is None
     output_format = choose_format(output.output_format, output.output, list(FORMATS)) if is_list else ""
+    if output.to is KeyFormat.JSON:
+        choose_format(Format.JSON, output.output, [Format.JSON])
     if output.embed is not None:
         _check_embedding(output)
     check_inputs({"FILE": files, "--embed": [] if output.embed is None else [output.embed]}, output.output)
@@ -140,6 +143,7 @@ def _check_embedding(output: KeyOutputOptions) -> None:
         raise typer.BadParameter("--embed and --to exclude each other", param_hint="--embed")
     if output.output == "-":
         raise typer.BadParameter("keys are secrets: name the copy with -o", param_hint="--embed")
+    check_capture_name(output.output)
     if output.embed == "-":
         raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="--embed")
 
