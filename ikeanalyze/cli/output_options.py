@@ -48,8 +48,23 @@ def _print_schema(ctx: typer.Context, requested: bool) -> None:
         raise typer.Exit
 
 
+def _print_line_schema(ctx: typer.Context, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
+        from ikeanalyze.render.schemas import read_line_schema  # for this option alone
+
+        typer.echo(read_line_schema(), nl=False)
+        raise typer.Exit
+
+
 SCHEMA_OPTION: Any = typer.Option(
     "--schema", help="Print the JSON Schema of the format json, and exit.", is_eager=True, callback=_print_schema
+)
+#: The same of a command that writes no document.
+LINE_SCHEMA_OPTION: Any = typer.Option(
+    "--schema",
+    help="Print the JSON Schema of a line of the format jsonl, and exit.",
+    is_eager=True,
+    callback=_print_line_schema,
 )
 
 

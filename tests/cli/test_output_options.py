@@ -7,10 +7,12 @@ import re
 from importlib import import_module
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from ikeanalyze.render.report.document import iterate_handshake_json
 from ikeanalyze.render.schemas import COMMANDS as SCHEMAS
 from ikeanalyze.render.schemas import read_schema
-from tests.render.analysis_examples import CAPTURE
+from tests.render.analysis_examples import CAPTURE, analysis
 
 
 @pytest.mark.parametrize("directory", ["", "-"])
@@ -186,6 +188,16 @@ def test_the_schema_is_printed_without_any_input(run, name):
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == read_schema(SCHEMAS[name])
     assert json.loads(done.stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_a_line_of_live_has_its_own_schema(run):
+    schema = json.loads(run("live", "--schema").stdout)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    example = json.loads(next(iterate_handshake_json(analysis([1]))))
+    assert list(Draft202012Validator(schema).iter_errors(example)) == []
+    del example["spi_i"]
+    assert len(list(Draft202012Validator(schema).iter_errors(example))) == 1
+    assert "of a line of the format jsonl" in " ".join(run("live", "--help").stdout.split())
 
 
 def test_every_command_with_json_has_a_schema():

@@ -17,10 +17,10 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis, format_path
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
-from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
+from ikeanalyze.cli.exit_status import CommandError, convert_output_errors, fail_command, log_stderr
 from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION, check_inputs
+from ikeanalyze.cli.output_options import FORMAT_OPTION, LINE_SCHEMA_OPTION, check_inputs
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
@@ -61,7 +61,7 @@ class LiveOutputOptions(Struct, frozen=True, kw_only=True):
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
-    schema: Annotated[bool, SCHEMA_OPTION] = False
+    schema: Annotated[bool, LINE_SCHEMA_OPTION] = False
     metrics: Annotated[
         int | None,
         typer.Option(
