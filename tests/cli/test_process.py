@@ -208,6 +208,8 @@ SMALL = [
     ["wireshark", "status"],
     ["keys", "captures/psk-classic.keys.json"],
     ["report", "captures/psk-classic.pcap"],
+    ["live", "captures/psk-classic.pcap"],
+    ["live", "captures/psk-classic.pcap", "--format", "jsonl"],
 ]
 
 

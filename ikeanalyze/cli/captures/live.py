@@ -244,16 +244,18 @@ class _Writer:
         if self._metrics is not None:
             self._metrics.watch(lambda: run.counts)
         if not self._as_lines:
-            self._table = LiveTable(sys.stdout)
-            sys.stdout.flush()
+            with convert_output_errors("-"):
+                self._table = LiveTable(sys.stdout)
+                sys.stdout.flush()
 
     def write(self, analysis: Analysis) -> None:
         """Write handshakes, and the warnings about them if they were asked for."""
-        if self._table is not None:
-            self._table.add(analysis)
-        else:
-            write_json_lines(analysis, sys.stdout)
-        sys.stdout.flush()
+        with convert_output_errors("-"):
+            if self._table is not None:
+                self._table.add(analysis)
+            else:
+                write_json_lines(analysis, sys.stdout)
+            sys.stdout.flush()
         if self._metrics is not None:
             self._metrics.add(analysis)
         if self._failures is not None:
