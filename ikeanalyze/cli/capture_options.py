@@ -44,6 +44,7 @@ VantageOption = Annotated[
 
 
 #: How most commands take key files.
+_MAX_RTT_MS: Final = 1e7  # as of the links that `predict` takes; much longer ones do not fit into nanoseconds
 WITH_OPTION: Final = "with --keys"
 
 
@@ -65,6 +66,8 @@ def check_rtt(ms: float | None, option: str) -> None:
     """Raise `typer.BadParameter` unless this is a round-trip time in milliseconds, or None."""
     if ms is not None and not 0 <= ms < float("inf"):
         raise typer.BadParameter(f"{ms} is not a time in milliseconds", param_hint=option)
+    if ms is not None and ms > _MAX_RTT_MS:
+        raise typer.BadParameter(f"{ms:g} is not in the range 0 to {_MAX_RTT_MS:g} milliseconds", param_hint=option)
 
 
 def read_captures(
