@@ -29,11 +29,14 @@ def describe_choices(name: str, names: Iterable[str], listed: str | None = None)
     return f"{f'; {hint}' if hint else ' '}(choose from {', '.join(known) if listed is None else listed})"
 
 
-def suggest_number(text: str) -> str:
-    """Return "; write 10 without a unit" for a number with a unit, "" for other texts."""
+def suggest_number(text: str, *, is_percentage: bool = False) -> str:
+    """Return "; write 10 without a unit" for a number with a unit, "" for other texts.
+
+    `is_percentage`: 10 % is written 10, otherwise 0.1.
+    """
     match = _WITH_UNIT.fullmatch(text.strip())
     if match is None:
         return ""
-    if match[2] == "%":
+    if match[2] == "%" and not is_percentage:
         return f". {match[1]} % is written {float(match[1]) / 100:g}"
     return f"; write {match[1]} without a unit"
