@@ -79,7 +79,7 @@ def test_all_options_are_used(run, tmp_path):
     policy = tmp_path / "mine.toml"
     policy.write_text('kind = "table"\nwaits = [1, 2]\n')
     (prediction,) = predictions(
-        run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384k/7.2M", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
+        run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384kbit/s/7.2Mbit/s", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
         "--burst-loss", "0.5", "--extra-aaa-rtt", "9", "--drop-ip-fragments", "--fragment-size", "600",
         "--retransmission-policy", str(policy),
         "--responder-retransmit-trigger", "all-fragments",
