@@ -1,4 +1,4 @@
-"""Advice in errors about wrong input: the most similar name that exists, or the number without its unit."""
+"""Advice in errors: the most similar name that exists, the number without its unit, how to install a package."""
 
 import re
 from collections.abc import Iterable
@@ -40,3 +40,23 @@ def suggest_number(text: str, *, is_percentage: bool = False) -> str:
     if match[2] == "%" and not is_percentage:
         return f". {match[1]} % is written {float(match[1]) / 100:g}"
     return f"; write {match[1]} without a unit"
+
+
+def advise_install(package: str, option: str | None = None) -> str:
+    """Return the command that installs a package, with the pip of this Python: `pip` is another one where the
+    environment of this Python is not activated.
+
+    Never call it for ikeanalyze: an index may have another package of this name.
+    """
+    import shlex
+    import shutil
+    import sys
+    from pathlib import Path
+
+    found = shutil.which("pip")
+    python = Path(sys.executable)
+    is_own = found is not None and Path(found).parent == python.parent
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    pip = "pip" if is_own else f"{shlex.quote(str(python))} -m pip"
+    return " ".join([pip, "install", *([] if option is None else [option]), package])

@@ -21,6 +21,7 @@ from ikeanalyze.cli.exit_status import CommandError, convert_output_errors, fail
 from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, LINE_SCHEMA_OPTION, check_inputs
+from ikeanalyze.io.suggestions import advise_install
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
@@ -208,7 +209,8 @@ def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[Live
         yield None
         return
     if find_spec("prometheus_client") is None:
-        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install prometheus-client")
+        remedy = advise_install("prometheus-client")
+        raise CommandError(f"--metrics needs prometheus-client, which is not installed: {remedy}")
     from ikeanalyze.live.metrics import LiveMetrics, MetricsError
 
     with fail_command(MetricsError):
