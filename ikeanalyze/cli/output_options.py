@@ -205,7 +205,10 @@ class FigureOptions(ResultOptions, frozen=True, kw_only=True):
     ) -> None:
         """Write the figures of a result if they were asked for."""
         if self.figures is not None:
-            messages.remark(f"{self.figures}: {len(write(result, self.figures))} files")
+            paths = write(result, self.figures)
+            messages.remark(
+                f"{self.figures}: {f'{len(paths)} files' if paths else 'nothing to draw: figures need several values'}"
+            )
 
 
 class TableOptions(FigureOptions, frozen=True, kw_only=True):

@@ -339,3 +339,8 @@ def test_each_prediction_advances_the_progress(run, monkeypatch):
     monkeypatch.setattr(predict, "make_progress_bar", bar)
     assert run("predict", CLASSIC, PQ, "--rtt", "10,600", "--runs", "10").exit_code == 0
     assert reported == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_figures_of_a_single_value_are_none(run, tmp_path):
+    done = run("predict", PQ, "--rtt", "10", "--figures", str(tmp_path / "figures"))
+    assert f"{tmp_path}/figures: nothing to draw: figures need several values" in done.stderr
