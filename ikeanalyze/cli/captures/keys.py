@@ -22,10 +22,10 @@ from ikeanalyze.cli.output_options import (
     NAMED_FORMAT_OPTION,
     SCHEMA_OPTION,
     OutputOptions,
-    advise_pcapng_name,
     check_capture_name,
     check_inputs,
     choose_format,
+    has_pcap_name,
 )
 from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
@@ -167,7 +167,8 @@ def _embed(files: Sequence[KeyFile], capture: str, output: str, messages: Messag
     with fail_command(CaptureError), convert_output_errors(output):
         damage = embed_keys(capture, output, content.encode())
     messages.remark(f"{output}: a copy of {capture} with {format_count(len(used.key_sets) + len(phase1), 'key set')}")
-    advise_pcapng_name(output, messages)
+    if has_pcap_name(output):
+        messages.remark(f"{output}: written as pcapng, despite its name: pcap has no room for keys")
     if damage is not None:
         messages.remark(f"{capture}: {damage}")
 
