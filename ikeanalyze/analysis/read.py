@@ -34,7 +34,7 @@ from ikeanalyze.analysis.result import (
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
-from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
+from ikeanalyze.io.lab_manifest import LabManifest, describe_unused_manifest, read_lab_manifest
 from ikeanalyze.machine import release_free_memory
 
 if TYPE_CHECKING:
@@ -215,6 +215,12 @@ class _ReadState:
             self._skip_after_internal_error(self._name(path), error)
         return None
 
+    def _warn_of_manifest(self, file: str, manifest: LabManifest | None) -> list[tuple[int | None, str]]:
+        """The warning about a manifest next to a capture that is not used, if there is one."""
+        unused = manifest is None and self._options.lab_manifests
+        problem = describe_unused_manifest(file) if unused else None
+        return [] if problem is None else [(None, problem)]
+
     def add(self, file: str, capture: CaptureFrames, keys: "CaptureKeys | None", files: tuple[str, ...] = ()) -> bool:
         """Add a capture; returns whether it was analysed at once, and not kept for a group.
 
@@ -229,7 +235,7 @@ class _ReadState:
             summary=_summarize(path, capture, files, manifest),
             keys=keys,
             manifest=manifest,
-            warnings=capture.warnings,
+            warnings=capture.warnings + self._warn_of_manifest(file, manifest),
             frames=capture if small else None,
         )
         if not small:

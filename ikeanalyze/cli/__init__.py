@@ -4,6 +4,7 @@
 """
 
 import gc
+import os
 import sys
 
 from ikeanalyze import core
@@ -17,9 +18,12 @@ def main() -> None:
     # The cyclic garbage collector would run again and again, for almost no garbage, while modules are imported and when
     # there are lists of a million numbers. Therefore it is set before the command line is imported.
     gc.set_threshold(200_000, 50, 1000)
-    _begin_reading(sys.argv[1:])
-    from ikeanalyze.cli.app import run
-
+    try:
+        _begin_reading(sys.argv[1:])
+        from ikeanalyze.cli.app import run
+    except KeyboardInterrupt:  # the command line, which handles it otherwise, is not there yet
+        os.write(2, b"ikeanalyze: interrupted\n")
+        os._exit(130)
     run()
 
 

@@ -68,6 +68,8 @@ class _LazyGroup(ExamplesInHelp, TyperGroup):
         A path in place of its name is that of a capture to report; `help` before a name is `--help` after it.
         """
         if args and self.get_command(ctx, args[0]) is None and _is_path(args[0]):
+            if args[1:] and args[1] in COMMANDS and not os.path.exists(args[1]):
+                ctx.fail(f"{args[1]} is a command, which comes first: ikeanalyze {args[1]} {args[0]}")
             args = ["report", *args]
         elif args == ["help"]:
             typer.echo(ctx.get_help())

@@ -43,6 +43,8 @@ VantageOption = Annotated[
 ]
 
 
+#: The longest round-trip time, ms: as of links in `predict`. Much longer ones do not fit into nanoseconds.
+_MAX_RTT_MS: Final = 1e7
 #: How most commands take key files.
 WITH_OPTION: Final = "with --keys"
 
@@ -65,6 +67,8 @@ def check_rtt(ms: float | None, option: str) -> None:
     """Raise `typer.BadParameter` unless this is a round-trip time in milliseconds, or None."""
     if ms is not None and not 0 <= ms < float("inf"):
         raise typer.BadParameter(f"{ms} is not a time in milliseconds", param_hint=option)
+    if ms is not None and ms > _MAX_RTT_MS:
+        raise typer.BadParameter(f"{ms:g} is not in the range 0 to {_MAX_RTT_MS:g} milliseconds", param_hint=option)
 
 
 def check_twice_readable(capture: str, option: str = "CAPTURE") -> None:

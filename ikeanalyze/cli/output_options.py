@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ikeanalyze.cli.options import MessageOptions
+from ikeanalyze.io.compress import strip_compression
 from ikeanalyze.render import SUFFIXES, Format, RenderOptions
 from ikeanalyze.render.core.output import check_output
 
@@ -26,10 +27,17 @@ NAMED_FORMAT_OPTION: Any = typer.Option(
 )
 
 
-#: Suffixes of captures, documents and pictures, which must not name a text by mistake.
-_FOREIGN_SUFFIXES: Final = frozenset(
-    (".pcap", ".pcapng", ".pdf", ".png", ".svg", ".jpg", ".xls", ".xlsx", ".ods", ".docx", ".odt")
-)
+_CAPTURE_SUFFIXES: Final = frozenset((".pcap", ".pcapng", ".cap", ".ntar"))
+#: Suffixes of documents, pictures and tables that no command writes.
+_OTHER_SUFFIXES: Final = frozenset(
+    (".pdf", ".png", ".svg", ".jpg", ".jpeg", ".doc", ".docx", ".odt", ".tex", ".xls", ".xlsx", ".ods", ".tsv")
+).union((".yaml", ".yml", ".pq", ".arrow", ".feather"))
+#: Those which must not name a text by mistake.
+_FOREIGN_SUFFIXES: Final = _CAPTURE_SUFFIXES | _OTHER_SUFFIXES
+#: Suffixes of texts, which must not name a capture by mistake.
+_TEXT_SUFFIXES: Final = _OTHER_SUFFIXES | SUFFIXES.keys() | {".txt", ".log"}
+#: Suffixes of compressed files and archives that no command writes.
+_ARCHIVE_SUFFIXES: Final = frozenset((".xz", ".bz2", ".lz4", ".br", ".zip", ".7z", ".rar", ".tar", ".tgz"))
 
 
 def _print_schema(ctx: typer.Context, requested: bool) -> None:
@@ -40,8 +48,23 @@ def _print_schema(ctx: typer.Context, requested: bool) -> None:
         raise typer.Exit
 
 
+def _print_line_schema(ctx: typer.Context, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
+        from ikeanalyze.render.schemas import read_line_schema  # for this option alone
+
+        typer.echo(read_line_schema(), nl=False)
+        raise typer.Exit
+
+
 SCHEMA_OPTION: Any = typer.Option(
     "--schema", help="Print the JSON Schema of the format json, and exit.", is_eager=True, callback=_print_schema
+)
+#: The same of a command that writes no document.
+LINE_SCHEMA_OPTION: Any = typer.Option(
+    "--schema",
+    help="Print the JSON Schema of a line of the format jsonl, and exit.",
+    is_eager=True,
+    callback=_print_line_schema,
 )
 
 
@@ -54,28 +77,52 @@ def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
         formats: that the command can write.
 
     Raises:
-        typer.BadParameter: the suffix is that of another format, or of one that the command cannot write.
+        typer.BadParameter: the suffix is that of another format, or of a format or a compression that the command
+            cannot write.
     """
-    suffix = os.path.splitext(path)[1].lower()
+    suffix = _get_suffix(path, "-o")
+    names = f"the formats are {', '.join(formats)}" if len(formats) > 1 else f"the only format is {formats[0]}"
     if chosen is None and suffix in _FOREIGN_SUFFIXES:
-        problem = f"{path}: no format is written to {suffix} files; the formats are {', '.join(formats)}"
+        raise typer.BadParameter(f"{path}: no format is written to {suffix} files; {names}", param_hint="-o")
+    meant = SUFFIXES.get(suffix, ())
+    if chosen is None and meant and meant[0] not in formats:
+        problem = f"{path} has the name of a file in the format {meant[0]}; {names}"
         raise typer.BadParameter(problem, param_hint="-o")
-    meant = SUFFIXES.get(suffix)
-    if meant is None or path == "-":
-        return chosen or Format.TERMINAL
-    if chosen is None and meant[0] not in formats:
-        problem = f"{path} has the name of a file in the format {meant[0]}; the formats are {', '.join(formats)}"
-        raise typer.BadParameter(problem, param_hint="-o")
-    if chosen is not None and chosen not in meant:
+    if chosen is not None and meant and chosen not in meant:
         raise typer.BadParameter(
             f"{path} has the name of a file in the format {meant[0]}, not {chosen}", param_hint="-o"
         )
-    return chosen or meant[0]
+    form = chosen or (meant[0] if meant else Format.TERMINAL)
+    if form == Format.PARQUET and strip_compression(path) != path:
+        problem = f"{path}: parquet is a directory of compressed files; name it {strip_compression(path)}"
+        raise typer.BadParameter(problem, param_hint="-o")
+    return form
+
+
+def check_capture_name(path: str, option: str = "-o") -> None:
+    """Raise `typer.BadParameter` if an output that is a capture has the name of another kind of file."""
+    suffix = _get_suffix(path, option)
+    if suffix in _TEXT_SUFFIXES:
+        problem = f"{path}: the output is a capture, not a {suffix} file; name it x.pcapng, or x.pcapng.gz"
+        raise typer.BadParameter(problem, param_hint=option)
+
+
+def _get_suffix(path: str, option: str) -> str:
+    """Return the suffix of a name in lower case, without that of a compression that is written.
+
+    Raises:
+        typer.BadParameter: it is the suffix of another compression, or of an archive.
+    """
+    suffix = os.path.splitext(strip_compression(path))[1].lower()
+    if suffix in _ARCHIVE_SUFFIXES:
+        problem = f"{path}: no {suffix} file is written; outputs are compressed if their names end with .gz or .zst"
+        raise typer.BadParameter(problem, param_hint=option)
+    return suffix
 
 
 def has_pcap_name(path: str) -> bool:
     """Return whether this is the name of a pcap file, which is not a pcapng file."""
-    return path.lower().endswith(".pcap")
+    return strip_compression(path).lower().endswith(".pcap")
 
 
 def advise_pcapng_name(path: str, messages: MessageOptions) -> None:
@@ -158,7 +205,10 @@ class FigureOptions(ResultOptions, frozen=True, kw_only=True):
     ) -> None:
         """Write the figures of a result if they were asked for."""
         if self.figures is not None:
-            messages.remark(f"{self.figures}: {len(write(result, self.figures))} files")
+            paths = write(result, self.figures)
+            messages.remark(
+                f"{self.figures}: {f'{len(paths)} files' if paths else 'nothing to draw: figures need several values'}"
+            )
 
 
 class TableOptions(FigureOptions, frozen=True, kw_only=True):

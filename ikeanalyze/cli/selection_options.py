@@ -1,6 +1,6 @@
 """Options that select handshakes: a filter and a period."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from msgspec import Struct
@@ -12,6 +12,9 @@ from ikeanalyze.render.core.values import format_count
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
     from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
+
+#: Words of other filter languages, which are texts to find here.
+_OPERATORS: Final = ("and", "or", "not", "&&", "||")
 
 
 class SelectionOptions(Struct, frozen=True, kw_only=True):
@@ -62,4 +65,7 @@ def _parse_time(text: str | None, option: str) -> CaptureTime | None:
 def describe_empty_selection(analysis: "Analysis", selection: HandshakeSelection) -> str:
     """The message for a selection without handshakes of an analysis that has some."""
     options = ", ".join(f"--{name}" for name in selection.to_dict())
-    return f"none of {format_count(analysis.handshakes.height, 'handshake')} matches {options}"
+    words = "" if selection.words is None else selection.words.text
+    operators = [word for word in words.split() if word.lower() in _OPERATORS]
+    advice = f". {operators[0]!r} is a text to find, not an operator: all words must match" if operators else ""
+    return f"none of {format_count(analysis.handshakes.height, 'handshake')} matches {options}{advice}"

@@ -8,8 +8,12 @@ was extracted from a capture, does not. Files with equal digests are copies, eve
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
+
+#: Captures that a sentence names. A folder of a thousand copies is one line all the same.
+_MAX_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,12 @@ class CaptureOverlap:
 
     def __str__(self) -> str:
         """The sentence for the user."""
-        names = f"{', '.join(self.captures[:-1])} and {self.captures[-1]}"
+        last = self.captures[-1]
+        named = self.captures[:-1]
+        if len(self.captures) > _MAX_NAMES:
+            named = self.captures[: _MAX_NAMES - 2]
+            last = f"{len(self.captures) - len(named):,} other captures"
+        names = f"{', '.join(named)} and {last}"
         if self.identical:
             return f"{names} have the same contents"
         return f"{names} have {self.shared:,} handshake{'' if self.shared == 1 else 's'} in common"

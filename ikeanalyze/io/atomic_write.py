@@ -10,6 +10,8 @@ from errno import EEXIST, EISDIR
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from ikeanalyze.io.compress import compress
+
 _BUFFER: Final = 1 << 20
 #: Permissions of files with secrets.
 _OWNER_ONLY: Final = 0o600
@@ -48,7 +50,7 @@ def replace_atomically(path: str, *, owner_only: bool = False, new_owner_only: b
 def write_private(path: str, content: str) -> None:
     """Write a text file that only its owner may read and write; an existing file is replaced atomically.
 
-    Symbolic links are followed.
+    Symbolic links are followed. The file is compressed if its name says so.
 
     Raises:
         OSError: the file cannot be written, or exists and is not a regular file.
@@ -56,8 +58,12 @@ def write_private(path: str, content: str) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise FileExistsError(EEXIST, "not a regular file", path)
-    with replace_atomically(path, owner_only=True) as temporary:
-        temporary.write_text(content, encoding="utf-8", newline="\n")
+    with (
+        replace_atomically(path, owner_only=True) as temporary,
+        open(temporary, "wb") as file,
+        compress(path, file) as stream,
+    ):
+        stream.write(content.encode())
 
 
 def is_device_or_pipe(path: str) -> bool:
@@ -73,7 +79,8 @@ def is_device_or_pipe(path: str) -> bool:
 def open_output(target: str | BinaryIO, *, new_owner_only: bool = False) -> Iterator[BinaryIO]:
     """A stream to write to: a path, "-" for standard output, or a stream, which is flushed and stays open.
 
-    A file is written as in `replace_atomically`, also for `new_owner_only`; a device or a pipe is written to directly.
+    A file is written as in `replace_atomically`, also for `new_owner_only`, and compressed if its name says so; a
+    device or a pipe is written to directly.
 
     Raises:
         OSError: the file cannot be created or written.
@@ -92,6 +99,7 @@ def open_output(target: str | BinaryIO, *, new_owner_only: bool = False) -> Iter
     else:
         with (
             replace_atomically(target, new_owner_only=new_owner_only) as temporary,
-            open(temporary, "wb", buffering=_BUFFER) as stream,
+            open(temporary, "wb", buffering=_BUFFER) as file,
+            compress(target, file) as stream,
         ):
             yield stream

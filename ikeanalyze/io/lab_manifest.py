@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from ikeanalyze.io.compress import strip_compression
+
 LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 #: What the lab runs a case for: keys and logs for the analysis, or the costs of the protocol alone.
 COSTS: Final = "costs"
@@ -100,14 +102,66 @@ class LabManifest(Struct, frozen=True):
 
 
 def read_lab_manifest(path: str) -> LabManifest | None:
-    """The manifest of the capture at `path`; None if there is none, or it is invalid or that of another capture."""
-    folder, file_name = os.path.split(path)
+    """The manifest of the capture at `path`; None if there is none, or it is invalid or that of another capture.
+
+    The capture may have been compressed after it was recorded.
+    """
+    for manifest in _find_manifests(path):
+        found = _read_manifest(manifest, _get_recorded_name(path))
+        if found is not None:
+            return found
+    return None
+
+
+def describe_unused_manifest(path: str) -> str | None:
+    """Why the lab's manifest next to the capture at `path` is not that of the capture, for a capture without one.
+
+    None: there is no such file, or it is of another program.
+    """
+    for manifest in _find_manifests(path):
+        try:
+            document = _load_document(manifest)
+        except OSError:
+            continue
+        name = os.path.basename(manifest)
+        if document is None:
+            return f"{name} is not used: it is not valid JSON"
+        if _get(document, "schema") != LAB_SCHEMA:
+            continue
+        recorded = _get(document, "files", "capture")
+        if isinstance(recorded, str) and recorded != _get_recorded_name(path):
+            return f"{name} is not used: it is of a capture with the name {recorded}"
+        return f"{name} is not used: it is incomplete"
+    return None
+
+
+def _find_manifests(path: str) -> Iterator[str]:
+    """The paths of files that may be the manifest of the capture at `path`."""
+    folder, file_name = os.path.split(strip_compression(path))
     stem = os.path.splitext(file_name)[0]
-    manifest = _read_manifest(os.path.join(folder, f"{stem}.manifest.json"), file_name)
-    recording = get_recording_stem(stem)
-    if manifest is None and recording != stem:
-        manifest = _read_manifest(os.path.join(folder, f"{recording}.manifest.json"), file_name)
-    return manifest
+    for name in dict.fromkeys((stem, get_recording_stem(stem))):
+        yield os.path.join(folder, f"{name}.manifest.json")
+
+
+def _get_recorded_name(path: str) -> str:
+    return os.path.basename(strip_compression(path))
+
+
+def _load_document(manifest: str) -> Any:
+    """The JSON of a manifest; None: invalid, or too long for one.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+    """
+    if os.path.getsize(manifest) > _MAX_BYTES:
+        return None
+    import json  # few captures have a manifest
+
+    with open(manifest, "rb") as file:
+        try:
+            return json.load(file)
+        except (ValueError, RecursionError):
+            return None
 
 
 def get_recording_stem(stem: str) -> str:
@@ -118,18 +172,13 @@ def get_recording_stem(stem: str) -> str:
 def _read_manifest(manifest: str, file_name: str) -> LabManifest | None:
     """The manifest if it names the capture `file_name`."""
     try:
-        if os.path.getsize(manifest) > _MAX_BYTES:
-            return None
-        import json  # few captures have a manifest
-
-        with open(manifest, "rb") as file:
-            document = json.load(file)
+        document = _load_document(manifest)
         files = document["files"]
         host: CaptureHost = "initiator" if files.get("captures", {}).get("initiator") == file_name else "responder"
         if document["schema"] != LAB_SCHEMA or (host == "responder" and files["capture"] != file_name):
             return None
         name, scenario = document["name"], document["scenario"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, KeyError, TypeError, AttributeError):
         return None
     if not isinstance(scenario, dict):
         return None

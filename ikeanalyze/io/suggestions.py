@@ -1,4 +1,4 @@
-"""Advice in errors about wrong input: the most similar name that exists, or the number without its unit."""
+"""Advice in errors: the most similar name that exists, the number without its unit, how to install a package."""
 
 import re
 from collections.abc import Iterable
@@ -29,11 +29,34 @@ def describe_choices(name: str, names: Iterable[str], listed: str | None = None)
     return f"{f'; {hint}' if hint else ' '}(choose from {', '.join(known) if listed is None else listed})"
 
 
-def suggest_number(text: str) -> str:
-    """Return "; write 10 without a unit" for a number with a unit, "" for other texts."""
+def suggest_number(text: str, *, is_percentage: bool = False) -> str:
+    """Return "; write 10 without a unit" for a number with a unit, "" for other texts.
+
+    `is_percentage`: 10 % is written 10, otherwise 0.1.
+    """
     match = _WITH_UNIT.fullmatch(text.strip())
     if match is None:
         return ""
-    if match[2] == "%":
+    if match[2] == "%" and not is_percentage:
         return f". {match[1]} % is written {float(match[1]) / 100:g}"
     return f"; write {match[1]} without a unit"
+
+
+def advise_install(package: str, option: str | None = None) -> str:
+    """Return the command that installs a package, with the pip of this Python: `pip` is another one where the
+    environment of this Python is not activated.
+
+    Never call it for ikeanalyze: an index may have another package of this name.
+    """
+    import shlex
+    import shutil
+    import sys
+    from pathlib import Path
+
+    found = shutil.which("pip")
+    python = Path(sys.executable)
+    is_own = found is not None and Path(found).parent == python.parent
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    pip = "pip" if is_own else f"{shlex.quote(str(python))} -m pip"
+    return " ".join([pip, "install", *([] if option is None else [option]), package])

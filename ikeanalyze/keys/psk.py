@@ -5,6 +5,7 @@ A secret is literal text, hexadecimal digits with the prefix 0x, or base64 with 
 
 import base64
 import binascii
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Final
@@ -39,6 +40,8 @@ def read_psk(path: str) -> PreSharedKeys:
         with open(path, "rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
+        if not os.path.lexists(path):  # it may be the secret itself, which must not reach a log
+            raise PskError("pre-shared key: No such file. Name a file that has the key, not the key itself") from None
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise PskError(f"{path}: cannot be read ({reason})") from None
     if len(data) > _MAX_BYTES:

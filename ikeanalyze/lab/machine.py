@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from ikeanalyze.io.suggestions import advise_install
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_roots, list_versions
 from ikeanalyze.lab.daemons.registry import get_stack, list_stack_names, list_stacks
@@ -109,7 +110,7 @@ def check_requirements() -> Iterator[RequirementFinding]:
     tun = Path("/dev/net/tun").exists()
     yield RequirementFinding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
-        installed, remedy = find_spec(module) is not None, f"pip install {module}"
+        installed, remedy = find_spec(module) is not None, advise_install(module)
         yield make_finding(module, installed, "not installed", needed=True, remedy=remedy)
 
 

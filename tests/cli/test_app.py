@@ -94,6 +94,12 @@ def test_a_file_with_the_name_of_a_command_does_not_hide_the_command(run, tmp_pa
     assert "Handshake 1: completed" in run("./doctor").stdout
 
 
+def test_a_command_after_the_capture_is_wrong_usage(run):
+    done = run("a.pcap", "ladder", "--handshake", "2")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("ikeanalyze: ladder is a command, which comes first: ikeanalyze ladder a.pcap.")
+
+
 def test_a_misspelt_command_is_not_a_path(run):
     done = run("repot")
     assert (done.exit_code, done.stdout) == (2, "")

@@ -192,6 +192,11 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
             "'x' is not one of 'terminal', 'json', 'csv', 'markdown'",
         ),
         (["--by", "loss", "--confidence", "100"], "100 is not between 50 and 100"),
+        (
+            ["--by", "loss", "--confidence", "0.995"],
+            "0.995 is not between 50 and 100 per cent. 99.5 % is written 99.5.",
+        ),
+        (["--by", "loss", "--confidence", "95%"], "'95%' is not a number; write 95 without a unit."),
         (["--by", "loss", "--resamples", "1"], "--resamples"),
     ],
 )

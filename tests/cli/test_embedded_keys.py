@@ -120,3 +120,10 @@ def test_a_capture_without_keys_is_still_refused(run):
     for path in (CAPTURE, LAB):
         done = run("report", CAPTURE, "--keys", path)
         assert "this is a capture, not a key file" in done.stderr
+
+
+def test_the_name_of_a_pcap_file_is_told(run, tmp_path):
+    """Who converts the copy to pcap, as of other captures with such a name, loses the keys."""
+    done = run("keys", LOG, "--embed", CAPTURE, "-o", str(tmp_path / "x.pcap"))
+    assert f"{tmp_path}/x.pcap: written as pcapng, despite its name: pcap has no room for keys" in done.stderr
+    assert "editcap" not in done.stderr

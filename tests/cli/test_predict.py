@@ -79,7 +79,7 @@ def test_all_options_are_used(run, tmp_path):
     policy = tmp_path / "mine.toml"
     policy.write_text('kind = "table"\nwaits = [1, 2]\n')
     (prediction,) = predictions(
-        run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384k/7.2M", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
+        run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384kbit/s/7.2Mbit/s", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
         "--burst-loss", "0.5", "--extra-aaa-rtt", "9", "--drop-ip-fragments", "--fragment-size", "600",
         "--retransmission-policy", str(policy),
         "--responder-retransmit-trigger", "all-fragments",
@@ -339,3 +339,8 @@ def test_each_prediction_advances_the_progress(run, monkeypatch):
     monkeypatch.setattr(predict, "make_progress_bar", bar)
     assert run("predict", CLASSIC, PQ, "--rtt", "10,600", "--runs", "10").exit_code == 0
     assert reported == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_figures_of_a_single_value_are_none(run, tmp_path):
+    done = run("predict", PQ, "--rtt", "10", "--figures", str(tmp_path / "figures"))
+    assert f"{tmp_path}/figures: nothing to draw: figures need several values" in done.stderr

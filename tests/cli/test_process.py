@@ -98,6 +98,14 @@ def test_an_interrupt_ends_without_traceback():
     assert process.wait(timeout=60) == 130
 
 
+def test_an_interrupt_while_modules_are_imported_ends_without_traceback(tmp_path):
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    command = [sys.executable, "-m", "ikeanalyze", "report", "captures/psk-classic.pcap"]
+    done = subprocess.run(command, capture_output=True, timeout=60, cwd=ROOT, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"ikeanalyze: interrupted\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_an_error():
     with open("/dev/full", "wb") as full:
@@ -208,6 +216,8 @@ SMALL = [
     ["wireshark", "status"],
     ["keys", "captures/psk-classic.keys.json"],
     ["report", "captures/psk-classic.pcap"],
+    ["live", "captures/psk-classic.pcap"],
+    ["live", "captures/psk-classic.pcap", "--format", "jsonl"],
 ]
 
 

@@ -141,6 +141,7 @@ def test_one_handshake_can_be_selected(run, reader):
         ((CAPTURE, "--vantage", "here"), "'here' is not one of 'initiator', 'responder'"),
         ((CAPTURE, "--rtt", "-1"), "-1.0 is not a time in milliseconds"),
         ((CAPTURE, "--rtt", "nan"), "nan is not a time in milliseconds"),
+        ((CAPTURE, "--rtt", "1e300"), "1e+300 is not in the range 0 to 1e+07 milliseconds"),
         ((CAPTURE, "--port", "0"), "--port"),
         ((CAPTURE, "--port", "65536"), "--port"),
         ((CAPTURE, "--handshake", "99"), "there is no handshake 99: they are numbered 1 to 5"),

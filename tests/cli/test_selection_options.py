@@ -107,3 +107,9 @@ def test_a_dataset_has_the_selected_handshakes(run, tmp_path, monkeypatch):
     assert "3 unchanged" in run("batch", "runs", str(LOSSY), "-o", "out", "--filter", "rtx>4").stderr
     assert "3 captures read" in run("batch", "runs", str(LOSSY), "-o", "out", "--from", "0").stderr
     assert sorted(pl.read_parquet("out/captures")["handshakes"]) == [1, 1, 25]
+
+
+def test_operators_of_other_languages_are_named_if_nothing_matches(run):
+    done = run("report", str(LOSSY), "--filter", "outcome:completed AND rtx>2")
+    said = "none of 25 handshakes matches --filter. 'AND' is a text to find, not an operator: all words must match"
+    assert (done.exit_code, done.stderr) == (0, f"ikeanalyze: {said}\n")

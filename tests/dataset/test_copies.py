@@ -28,6 +28,21 @@ def overlaps():
     return batch(Path("out"), "in").overlaps
 
 
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [
+        (2, "1.pcap and 2.pcap"),
+        (5, "1.pcap, 2.pcap, 3.pcap, 4.pcap and 5.pcap"),
+        (6, "1.pcap, 2.pcap, 3.pcap and 3 other captures"),
+        (1500, "1.pcap, 2.pcap, 3.pcap and 1,497 other captures"),
+    ],
+)
+def test_a_sentence_names_few_of_many_captures(count, names):
+    captures = tuple(f"{number}.pcap" for number in range(1, count + 1))
+    assert str(CaptureOverlap(captures, 2, identical=True)) == f"{names} have the same contents"
+    assert str(CaptureOverlap(captures, 2, identical=False)) == f"{names} have 2 handshakes in common"
+
+
 def test_a_copy_and_its_compressed_copy_have_the_same_contents():
     shutil.copy(LOSSY, "in/b.pcap")
     Path("in/c.pcap.gz").write_bytes(gzip.compress(LOSSY.read_bytes()))

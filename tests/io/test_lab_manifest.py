@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ikeanalyze.io.lab_manifest import read_lab_manifest
+from ikeanalyze.io.lab_manifest import describe_unused_manifest, read_lab_manifest
 from tests.paths import CAPTURES
 
 
@@ -49,6 +49,40 @@ def test_invalid_rates_are_unlimited(tmp_path, value):
 def test_the_manifest_of_another_capture_is_not_read(tmp_path):
     assert write(tmp_path, {"link.rtt_ms": 1}, "other.pcapng") is None
     assert read_lab_manifest("-") is None
+
+
+@pytest.mark.parametrize("name", ["run.pcapng.gz", "run.pcapng.zst", "run.initiator.pcapng.gz"])
+def test_a_capture_that_was_compressed_later_keeps_its_manifest(tmp_path, name):
+    files = {"capture": "run.pcapng", "captures": {"initiator": "run.initiator.pcapng"}}
+    document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": files, "scenario": {"link.rtt_ms": 3}}
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    manifest = read_lab_manifest(str(tmp_path / name))
+    assert (manifest.rtt_ns, manifest.capture_host) == (3_000_000, "initiator" if "initiator" in name else "responder")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '{"schema": "ikeanalyze.lab/1", "files": {"capture": "a.pcapng"}}',
+            "it is of a capture with the name a.pcapng",
+        ),
+        ('{"schema": "ikeanalyze.lab/1", "files": {"capture": "run.pcapng"}}', "it is incomplete"),
+        ('{"schema": "ikeanalyze.lab/1"}', "it is incomplete"),
+        ('{"schema": "ikeanalyze.lab/1",', "it is not valid JSON"),
+        ("[" * 100_000, "it is not valid JSON"),
+        ('{"schema": "another/1", "files": {"capture": "a.pcapng"}}', None),
+        ("[]", None),
+        (None, None),
+    ],
+)
+def test_a_manifest_that_is_not_used_is_described(tmp_path, text, problem):
+    """One of another program is none, nor is a file that does not exist."""
+    if text is not None:
+        (tmp_path / "run.manifest.json").write_text(text)
+    path = str(tmp_path / "run.pcapng")
+    assert read_lab_manifest(path) is None
+    assert describe_unused_manifest(path) == (problem and f"run.manifest.json is not used: {problem}")
 
 
 def handshakes(folder, *entries, **more):

@@ -1,6 +1,9 @@
+import shutil
+import sys
+
 import pytest
 
-from ikeanalyze.io.suggestions import describe_choices, suggest_name, suggest_number
+from ikeanalyze.io.suggestions import advise_install, describe_choices, suggest_name, suggest_number
 
 
 def test_the_most_similar_name_is_suggested():
@@ -38,3 +41,14 @@ def test_choices_follow_the_problem():
 )
 def test_a_number_with_a_unit_is_written_without(text, advice):
     assert suggest_number(text) == advice
+
+
+def test_a_package_is_installed_with_the_pip_of_this_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: str(tmp_path / name))
+    assert advise_install("polars", "--upgrade") == "pip install --upgrade polars"
+    assert advise_install("textual") == "pip install textual"
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")  # the environment is not activated
+    assert advise_install("polars", "--upgrade") == f"{tmp_path}/python -m pip install --upgrade polars"
+    monkeypatch.chdir(tmp_path.parent)
+    assert advise_install("textual") == f"{tmp_path.name}/python -m pip install textual"

@@ -65,6 +65,10 @@ def test_secrets_of_a_file_are_read(tmp_path):
 def test_unreadable_psk_files_raise(tmp_path):
     with pytest.raises(PskError, match="No such file"):
         read_psk(str(tmp_path / "none"))
+    for secret in ("0x00112233", "correct horse", "x" * 5000):  # in place of the name of a file
+        with pytest.raises(PskError, match="Name a file that has the key") as error:
+            read_psk(secret)
+        assert secret not in str(error.value)
     with pytest.raises(PskError, match="directory"):
         read_psk(str(tmp_path))
     large = tmp_path / "large"

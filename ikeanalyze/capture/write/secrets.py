@@ -15,10 +15,11 @@ from ikeanalyze.capture.frames import Progress, describe_damage
 from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
 from ikeanalyze.capture.write.pcap_as_pcapng import ORDER, encode_file_header, encode_packet_blocks
 from ikeanalyze.io.atomic_write import replace_atomically
+from ikeanalyze.io.compress import compress
 
 
 def embed_keys(path: str, out: str, keys: bytes, progress: Progress | None = None) -> str | None:
-    """Write a copy of a capture with keys of IKE (JSON) in it, readable by its owner only.
+    """Write a copy of a capture with keys of IKE (JSON) in it, readable by its owner only, compressed if `out` says so.
 
     Returns where and why reading the source stopped early; None: it was read completely.
 
@@ -30,7 +31,11 @@ def embed_keys(path: str, out: str, keys: bytes, progress: Progress | None = Non
         if reader.source.is_file(out):
             raise CaptureError(f"{out}: is the capture itself. Name another file")
         copy = _copy_records if reader.format == "pcap" else _copy_blocks
-        with replace_atomically(out, owner_only=True) as temporary, open(temporary, "wb") as stream:
+        with (
+            replace_atomically(out, owner_only=True) as temporary,
+            open(temporary, "wb") as file,
+            compress(out, file) as stream,
+        ):
             for data in copy(reader, keys, progress):
                 stream.write(data)
         return None if reader.damage is None else describe_damage(reader.damage)

@@ -17,7 +17,7 @@ from ikeanalyze.cli.capture_options import (
 )
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_capture_name, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.render.core.output import check_output
 from ikeanalyze.render.core.values import format_count
@@ -78,6 +78,7 @@ def anonymize(
         raise typer.BadParameter("there are no keys to write without --keys", param_hint="--write-keys")
     if "-" in named:
         raise typer.BadParameter("keys are secrets: name a file", param_hint="--key")
+    check_capture_name(output.output)
     check_output(output.output)
     if output.write_keys is not None:
         check_output(output.write_keys, option="--write-keys")

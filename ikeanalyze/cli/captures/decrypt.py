@@ -16,7 +16,7 @@ from ikeanalyze.cli.capture_options import (
 )
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_capture_name, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.render.core.output import check_output
 
@@ -54,6 +54,7 @@ def decrypt(
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output)
     check_twice_readable(capture)
+    check_capture_name(output)
     check_output(output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:

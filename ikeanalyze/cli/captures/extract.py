@@ -20,7 +20,7 @@ from ikeanalyze.cli.capture_options import (
 )
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import advise_pcapng_name, check_inputs, has_pcap_name
+from ikeanalyze.cli.output_options import advise_pcapng_name, check_capture_name, check_inputs, has_pcap_name
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
 from ikeanalyze.render.core.output import check_output
@@ -100,6 +100,8 @@ def extract(
     if output.split and output.output == "-":
         raise typer.BadParameter("--split needs a folder, not standard output", param_hint="-o")
     selection, additional = selected.parse(), output.parse_additional()
+    if not output.split:
+        check_capture_name(output.output)
     check_output(output.output, directory=output.split)
     analysis = read_captures([capture], inputs, messages, ReadOptions(lab_manifests=False))
     # imported here because they load polars, after which the capture reader cannot fork

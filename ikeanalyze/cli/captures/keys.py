@@ -22,9 +22,10 @@ from ikeanalyze.cli.output_options import (
     NAMED_FORMAT_OPTION,
     SCHEMA_OPTION,
     OutputOptions,
-    advise_pcapng_name,
+    check_capture_name,
     check_inputs,
     choose_format,
+    has_pcap_name,
 )
 from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
@@ -107,6 +108,8 @@ def keys(
         )
     is_list = output.to is None and output.embed is None
     output_format = choose_format(output.output_format, output.output, list(FORMATS)) if is_list else ""
+    if output.to is KeyFormat.JSON:
+        choose_format(Format.JSON, output.output, [Format.JSON])
     if output.embed is not None:
         _check_embedding(output)
     check_inputs({"FILE": files, "--embed": [] if output.embed is None else [output.embed]}, output.output)
@@ -140,6 +143,7 @@ def _check_embedding(output: KeyOutputOptions) -> None:
         raise typer.BadParameter("--embed and --to exclude each other", param_hint="--embed")
     if output.output == "-":
         raise typer.BadParameter("keys are secrets: name the copy with -o", param_hint="--embed")
+    check_capture_name(output.output)
     if output.embed == "-":
         raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="--embed")
 
@@ -163,7 +167,8 @@ def _embed(files: Sequence[KeyFile], capture: str, output: str, messages: Messag
     with fail_command(CaptureError), convert_output_errors(output):
         damage = embed_keys(capture, output, content.encode())
     messages.remark(f"{output}: a copy of {capture} with {format_count(len(used.key_sets) + len(phase1), 'key set')}")
-    advise_pcapng_name(output, messages)
+    if has_pcap_name(output):
+        messages.remark(f"{output}: written as pcapng, despite its name: pcap has no room for keys")
     if damage is not None:
         messages.remark(f"{capture}: {damage}")
 

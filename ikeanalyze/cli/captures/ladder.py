@@ -14,9 +14,9 @@ from ikeanalyze.cli.capture_options import (
 )
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import OutputOptions, check_inputs
+from ikeanalyze.cli.output_options import OutputOptions, check_inputs, choose_format
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
-from ikeanalyze.render import RenderOptions
+from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.output import check_output, open_output
 
 app = make_app()
@@ -41,6 +41,7 @@ def ladder(
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
+    choose_format(None, output.output, [Format.TERMINAL])
     check_output(output.output)
     selection = selected.parse()
     # with a selection, the handshake to draw is known only after all are read

@@ -17,10 +17,11 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis, format_path
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
-from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
+from ikeanalyze.cli.exit_status import CommandError, convert_output_errors, fail_command, log_stderr
 from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION, check_inputs
+from ikeanalyze.cli.output_options import FORMAT_OPTION, LINE_SCHEMA_OPTION, check_inputs
+from ikeanalyze.io.suggestions import advise_install
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
@@ -61,7 +62,7 @@ class LiveOutputOptions(Struct, frozen=True, kw_only=True):
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
-    schema: Annotated[bool, SCHEMA_OPTION] = False
+    schema: Annotated[bool, LINE_SCHEMA_OPTION] = False
     metrics: Annotated[
         int | None,
         typer.Option(
@@ -208,7 +209,8 @@ def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[Live
         yield None
         return
     if find_spec("prometheus_client") is None:
-        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install prometheus-client")
+        remedy = advise_install("prometheus-client")
+        raise CommandError(f"--metrics needs prometheus-client, which is not installed: {remedy}")
     from ikeanalyze.live.metrics import LiveMetrics, MetricsError
 
     with fail_command(MetricsError):
@@ -244,16 +246,18 @@ class _Writer:
         if self._metrics is not None:
             self._metrics.watch(lambda: run.counts)
         if not self._as_lines:
-            self._table = LiveTable(sys.stdout)
-            sys.stdout.flush()
+            with convert_output_errors("-"):
+                self._table = LiveTable(sys.stdout)
+                sys.stdout.flush()
 
     def write(self, analysis: Analysis) -> None:
         """Write handshakes, and the warnings about them if they were asked for."""
-        if self._table is not None:
-            self._table.add(analysis)
-        else:
-            write_json_lines(analysis, sys.stdout)
-        sys.stdout.flush()
+        with convert_output_errors("-"):
+            if self._table is not None:
+                self._table.add(analysis)
+            else:
+                write_json_lines(analysis, sys.stdout)
+            sys.stdout.flush()
         if self._metrics is not None:
             self._metrics.add(analysis)
         if self._failures is not None:

@@ -47,7 +47,9 @@ def view(
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, "-")
     _check_terminal()
     if find_spec("textual") is None:
-        raise CommandError("view needs Textual, which is not installed: pip install textual")
+        from ikeanalyze.io.suggestions import advise_install  # for this error alone
+
+        raise CommandError(f"view needs Textual, which is not installed: {advise_install('textual')}")
     key_files = list(_read_key_files(inputs.keys))
     if follow:
         _follow(capture, inputs, messages)

@@ -130,7 +130,10 @@ def compare(
     DATASET is a dataset that `batch` wrote, or the directory of `report --format parquet`.
     """
     if not 50 <= options.confidence < 100:
-        raise typer.BadParameter(f"{options.confidence:g} is not between 50 and 100", param_hint="--confidence")
+        percent = f"{options.confidence * 100:g}"
+        advice = f". {percent} % is written {percent}" if 0 < options.confidence < 1 else ""
+        problem = f"{options.confidence:g} is not between 50 and 100 per cent{advice}"
+        raise typer.BadParameter(problem, param_hint="--confidence")
     # a Parquet table cannot be the output, because its suffix is that of no format
     check_inputs({"DATASET": list_own_files(Path(dataset)), "--predicted": options.predicted}, output.output)
     output.check()

@@ -20,7 +20,7 @@ from ikeanalyze.cli.capture_options import (
 )
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
+from ikeanalyze.cli.output_options import TextOptions, check_capture_name, check_inputs, is_same_file
 from ikeanalyze.model.retransmission_policy import PolicyError, RetransmissionPolicy, parse_policy
 from ikeanalyze.render.core.output import check_output, make_output_error
 from ikeanalyze.render.core.values import format_count
@@ -277,6 +277,7 @@ def _check_capture_path(config: ReplayConfig, path: str, output: str) -> None:
         if output != "-" and is_same_file(output, written):
             raise typer.BadParameter(f"{written} and -o are the same file", param_hint="-w")
         check_output(written, option="-w")
+    check_capture_name(path, "-w")
 
 
 def _run(config: ReplayConfig, inputs: CaptureOptions, messages: MessageOptions) -> ReplayReport:

@@ -451,7 +451,7 @@ def _parse_rates(text: str | None) -> list[dict[str, float]]:
         return [{}]
     rates = []
     for part in text.split(","):
-        up, slash, down = part.partition("/")
+        up, slash, down = part.replace("bit/s", "bps").partition("/")
         with refuse_option("--rate", LinkScenarioError):
             rates.append({"rate_up": parse_rate(up), "rate_down": parse_rate(down if slash else up)})
     return rates

@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Final, Literal, TextIO
 
 import typer
@@ -27,6 +25,7 @@ from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION
+from ikeanalyze.io.suggestions import advise_install
 from ikeanalyze.render.core.output import open_output
 
 SCHEMA: Final = "ikeanalyze.doctor/1"
@@ -96,7 +95,7 @@ def check_requirements() -> Iterator[RequirementCheck]:
     for name, needed_for in _PACKAGES.items():
         yield _check_package(name, needed_for)
     for name, (module, needed_for) in _OPTIONAL_PACKAGES.items():
-        yield _check_optional_package(name, module, needed_for, _advise_install(name))
+        yield _check_optional_package(name, module, needed_for, advise_install(name, "--upgrade"))
     yield _check_core()
     yield _check_gzip()
     for name, (needed_for, package) in _PROGRAMS.items():
@@ -112,21 +111,6 @@ def _lacks(name: str, problem: str, needed_for: str, remedy: str) -> Requirement
     return RequirementCheck(name, RequirementStatus.LACKS, problem, needed_for, remedy)
 
 
-def _advise_install(package: str, option: str = "--upgrade") -> str:
-    """Return the command that installs a package, with the pip of this Python: `pip` is another one where the
-    environment of this Python is not activated.
-
-    Never call it for ikeanalyze: an index may have another package of this name.
-    """
-    found = shutil.which("pip")
-    is_own = found is not None and Path(found).parent == Path(sys.executable).parent
-    python = Path(sys.executable)
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    pip = "pip" if is_own else f"{shlex.quote(str(python))} -m pip"
-    return f"{pip} install {option} {package}"
-
-
 def _check_package(name: str, needed_for: str) -> RequirementCheck:
     def broken(problem: str, remedy: str) -> RequirementCheck:
         return RequirementCheck(name, RequirementStatus.BROKEN, problem, needed_for, remedy)
@@ -134,14 +118,14 @@ def _check_package(name: str, needed_for: str) -> RequirementCheck:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return broken("not installed", _advise_install(name))
+        return broken("not installed", advise_install(name, "--upgrade"))
     try:
         importlib.import_module(name)
     except Exception as error:  # a broken installation may raise anything
-        return broken(f"{version} cannot be loaded: {error}", _advise_install(name, "--force-reinstall"))
+        return broken(f"{version} cannot be loaded: {error}", advise_install(name, "--force-reinstall"))
     required = _get_required_versions(name)
     if not required.contains(version, prereleases=True):
-        return broken(f"{version}, but {required} is required", _advise_install(name))
+        return broken(f"{version}, but {required} is required", advise_install(name, "--upgrade"))
     return _ok(name, version, needed_for)
 
 
@@ -152,7 +136,7 @@ def _check_optional_package(name: str, module: str, needed_for: str, remedy: str
     except importlib.metadata.PackageNotFoundError:
         return _lacks(name, "not installed", needed_for, remedy)
     if find_spec(module) is None:
-        return _lacks(name, f"{version} is incomplete", needed_for, _advise_install(name, "--force-reinstall"))
+        return _lacks(name, f"{version} is incomplete", needed_for, advise_install(name, "--force-reinstall"))
     return _ok(name, version, needed_for)
 
 

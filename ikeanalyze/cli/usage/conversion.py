@@ -65,7 +65,8 @@ def _convert_numbers(value: Any, annotation: Any, limits: Any) -> Any:
         except ValueError:
             from ikeanalyze.io.suggestions import suggest_number  # for errors alone
 
-            raise ValueError(f"{value!r} is not {_NUMBERS[annotation]}{suggest_number(value)}") from None
+            advice = suggest_number(value, is_percentage=limits.metavar == "PERCENT")
+            raise ValueError(f"{value!r} is not {_NUMBERS[annotation]}{advice}") from None
     low, high = limits.min, limits.max
     if not (low is None or value >= low) or not (high is None or value <= high):  # NaN is within no limits
         if high is None:

@@ -24,7 +24,7 @@ from ikeanalyze.dataset.buckets.frame_buckets import COMMON, BucketFolder, Bucke
 from ikeanalyze.dataset.buckets.numbering import RowTotals, number_rows
 from ikeanalyze.dataset.buckets.shared_facts import SharedFacts, make_frame
 from ikeanalyze.dataset.buckets.table_parts import divide_tables, merge_parts
-from ikeanalyze.io.lab_manifest import read_lab_manifest
+from ikeanalyze.io.lab_manifest import describe_unused_manifest, read_lab_manifest
 from ikeanalyze.machine import release_free_memory
 
 _Result = TypeVar("_Result")
@@ -175,7 +175,11 @@ class _BucketRun:
         manifest = self._task.manifest
         byte_ns = (0.0, 0.0) if manifest is None else manifest.byte_ns
         summary = CaptureSummary(self._task.name, **values, files=self._files, byte_ns=byte_ns)
-        texts = [AnalysisWarning(self._task.name, frame, text) for frame, text in [*capture.warnings, *warnings]]
+        unused = manifest is None and self._task.options.lab_manifests
+        problem = describe_unused_manifest(self._task.name) if unused else None
+        of_manifest: list[CaptureWarning] = [] if problem is None else [(None, problem)]
+        found = [*capture.warnings, *of_manifest, *warnings]
+        texts = [AnalysisWarning(self._task.name, frame, text) for frame, text in found]
         return BucketedAnalysis(summary, texts, self._skipped)
 
     def _write_facts(self) -> None:

@@ -29,7 +29,7 @@ from ikeanalyze.model.prediction.link import LossBurst
 
 FOLDER: Final = Path(__file__).parent / "links"
 
-_RATE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:bit/s|bps)?")
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:bit/s|bit|bps)?")
 
 # `validate_link` checks the ranges, also of the values of the command line
 _Number = Annotated[float, Meta(ge=-1e15, le=1e15, description="a number")]
@@ -112,7 +112,7 @@ def _scenario(name: str, table: _LinkTable) -> LinkScenario:
 
 
 def parse_rate(text: str) -> float:
-    """Return the bit/s of `384k`, `7.2M`, `1G` or `9600`.
+    """Return the bit/s of `384k`, `7.2M`, `1G` or `9600`; `bit/s`, `bit` or `bps` may follow.
 
     Raises:
         LinkScenarioError: the rate is invalid.

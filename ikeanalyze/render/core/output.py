@@ -4,11 +4,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
 from ikeanalyze.io import atomic_write
 from ikeanalyze.io.atomic_write import is_device_or_pipe
+from ikeanalyze.io.compress import compress
 
 
 class OutputError(Exception):
@@ -60,7 +62,10 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
 
 @contextmanager
 def open_output(path: str) -> Iterator[TextIO]:
-    """Open a text stream to `path` ("-": standard output). On an error, the file is not created or changed."""
+    """Open a text stream to `path` ("-": standard output). On an error, the file is not created or changed.
+
+    A file is compressed if its name says so.
+    """
     if path == "-":
         check_output(path)
         with _convert_errors("standard output"):
@@ -73,9 +78,12 @@ def open_output(path: str) -> Iterator[TextIO]:
         check_output(path)
         with (
             replace_output(path) as temporary,
-            open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
+            open(temporary, "wb") as file,
+            compress(path, file) as compressed,
         ):
+            stream = TextIOWrapper(compressed, encoding="utf-8", errors="backslashreplace", newline="\n")
             yield stream
+            stream.detach()  # flushes it, and leaves the files to those who opened them
 
 
 @contextmanager

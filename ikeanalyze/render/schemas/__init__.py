@@ -4,13 +4,13 @@ They allow unknown keys, because additions are free. Tests validate the output o
 they leave no key out.
 """
 
+import json
 from pathlib import Path
 from typing import Final
 
-#: The schema of the JSON output of each command.
+#: The schema of the JSON document of each command.
 COMMANDS: Final = {
     "report": "report",
-    "live": "report",
     "verify": "verification",
     "keys": "keylist",
     "compare": "comparison",
@@ -27,3 +27,16 @@ COMMANDS: Final = {
 def read_schema(name: str) -> str:
     """Return the text of a schema: a value of `COMMANDS`."""
     return (Path(__file__).parent / f"{name}-1.json").read_text()
+
+
+def read_line_schema() -> str:
+    """Return the text of the schema of a line of JSON lines: of a handshake, as in the schema of reports."""
+    report = json.loads(read_schema("report"))
+    line = {
+        "$schema": report["$schema"],
+        "title": "A handshake of ikeanalyze",
+        "description": "A line of JSON lines. Additions are free: ignore unknown keys.",
+        "$ref": "#/$defs/handshake",
+        "$defs": report["$defs"],
+    }
+    return json.dumps(line, indent=2) + "\n"

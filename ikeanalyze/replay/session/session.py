@@ -16,6 +16,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.io.atomic_write import open_output, write_private
+from ikeanalyze.io.compress import strip_compression
 from ikeanalyze.keys.export import build_key_json
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import load_credentials
@@ -290,8 +291,8 @@ def _add_write_error(report: ReplayReport, path: str, reason: OSError) -> Replay
 
 
 def sidecar_keys_path(capture: str) -> str:
-    """Return the path of the keys of our capture: LIVE.keys.json next to LIVE.pcapng."""
-    return str(Path(capture).with_suffix(".keys.json"))
+    """Return the path of the keys of our capture: LIVE.keys.json next to LIVE.pcapng, compressed or not."""
+    return str(Path(strip_compression(capture)).with_suffix(".keys.json"))
 
 
 @contextmanager

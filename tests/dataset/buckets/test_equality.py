@@ -1,5 +1,6 @@
 """An analysis in buckets has every row, id and warning of an analysis in memory, in the same order."""
 
+import shutil
 from random import Random
 
 import polars as pl
@@ -15,7 +16,7 @@ from tests.analysis.messages.test_duplicates import mirrored
 from tests.analysis.test_read import FEW, random_trace
 from tests.craft import MS, SECOND, Handshake, Trace, redirected, transport
 from tests.dataset.buckets.bucketed import compare, read_records, write_records
-from tests.paths import CAPTURES, DATA
+from tests.paths import CAPTURES, DATA, LAB_CAPTURES
 
 RECORDED = sorted([*CAPTURES.rglob("*.pcap*"), *DATA.glob("icmp-*.pcap")])
 ETHERNET = [path for path in sorted(CAPTURES.glob("*.pcap")) if read_records(path)]
@@ -194,3 +195,12 @@ def test_an_icmp_error_without_spi_is_about_the_latest_datagram_of_all_buckets(t
     handshakes = compare(write(tmp_path, trace), (2, 7)).handshakes
     codes = [entries[0]["code"] for entries in handshakes["diagnosis"]]
     assert codes == (["responder-silent"] * 3 + ["port-unreachable"]) * 10
+
+
+def test_a_renamed_recording_has_the_same_warning(tmp_path):
+    recorded = LAB_CAPTURES / "psk"
+    for suffix in (".pcapng", ".manifest.json"):
+        shutil.copy(f"{recorded}{suffix}", tmp_path / f"run{suffix}")
+    whole = compare(tmp_path / "run.pcapng", (2,))
+    said = "run.manifest.json is not used: it is of a capture with the name psk.pcapng"
+    assert [str(warning) for warning in whole.warnings] == [said]

@@ -83,8 +83,8 @@ def test_unknown_scenarios_are_rejected(name):
 
 
 def test_rates_have_units_of_bits_per_second():
-    texts = ("384k", "7.2M", "1 Gbit/s", "9600", "2mbps")
-    assert [parse_rate(text) for text in texts] == [384e3, 7.2e6, 1e9, 9600, 2e6]
+    texts = ("384k", "7.2M", "1 Gbit/s", "9600", "2mbps", "8Mbit")
+    assert [parse_rate(text) for text in texts] == [384e3, 7.2e6, 1e9, 9600, 2e6, 8e6]
     for text in ("", "k", "-1", "1T", "1e3"):
         with pytest.raises(LinkScenarioError, match="invalid rate"):
             parse_rate(text)

@@ -1,0 +1,41 @@
+"""Compresses output files whose names end in .gz or .zst, as users of these names expect."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final, cast
+
+_GZIP: Final = ".gz"
+_ZSTD: Final = ".zst"
+#: Suffixes of names whose files are compressed when they are written.
+COMPRESSIONS: Final = (_GZIP, _ZSTD)
+
+
+def strip_compression(path: str) -> str:
+    """The path without the suffix of a compression, in whatever case."""
+    stem, suffix = os.path.splitext(path)
+    return stem if suffix.lower() in COMPRESSIONS else path
+
+
+@contextmanager
+def compress(path: str, stream: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream that compresses as the name `path` says and writes to `stream`, or `stream` itself.
+
+    The same data give the same file: it has neither a name nor a time inside. `stream` stays open.
+
+    Raises:
+        OSError: the last compressed data cannot be written.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix == _GZIP:
+        import gzip  # few outputs are compressed
+
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=stream, mtime=0) as compressed:
+            yield cast(BinaryIO, compressed)
+    elif suffix == _ZSTD:
+        import zstandard  # takes a tenth of a second
+
+        with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as compressed_zstd:
+            yield cast(BinaryIO, compressed_zstd)
+    else:
+        yield stream
