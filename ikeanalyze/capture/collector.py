@@ -253,6 +253,7 @@ class FrameCollector:
 
     def make_partial_result(self, damage: CaptureDamage | None) -> PartialResult:
         """The result of this collector, for `merge_partial_result` of another collector."""
+        self._keep_first_warnings()
         return PartialResult(
             rows=len(self._rows),
             datagrams=self._datagrams,
@@ -370,9 +371,8 @@ class FrameCollector:
             subject = f"{count} messages lack" if count > 1 else "a message lacks"
             text = f"{subject} IP fragments or TCP segments that are not in the capture"
             warnings.append((self._first_incomplete, f"{text}: only the captured frames are counted"))
-        # the core hands packets back in larger batches, within which warnings are in another order
-        by_packet: list[tuple[int, str]] = sorted(self._packet_warnings, key=itemgetter(0))
-        warnings.extend(by_packet)
+        self._keep_first_warnings()
+        warnings.extend(self._packet_warnings)
         more = self._packet_warning_count - len(self._packet_warnings)
         if more:
             warnings.append((None, f"{more} more such packets, counted but not listed"))
@@ -384,8 +384,14 @@ class FrameCollector:
 
     def _warn(self, number: int, text: str) -> None:
         self._packet_warning_count += 1
-        if len(self._packet_warnings) < MAX_PACKET_WARNINGS:
-            self._packet_warnings.append((number, text))
+        self._packet_warnings.append((number, text))
+        if len(self._packet_warnings) >= 2 * MAX_PACKET_WARNINGS:
+            self._keep_first_warnings()
+
+    def _keep_first_warnings(self) -> None:
+        """Keep those about the first packets: which come first depends on how much of the capture is read at once."""
+        self._packet_warnings.sort(key=itemgetter(0))
+        del self._packet_warnings[MAX_PACKET_WARNINGS:]
 
     def _mark_incomplete(self, datagram: int, number: int) -> None:
         """Note that bytes of this datagram are missing; `number` is that of its first frame."""

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from fuzz.equality import without_core
 from ikeanalyze.capture.buffers import LAYOUT, FrameRows, MessageBytes, MessageStore
-from ikeanalyze.capture.collector import FrameCollector
+from ikeanalyze.capture.collector import MAX_PACKET_WARNINGS, FrameCollector
 from ikeanalyze.capture.formats.records import RecordBatch
 from ikeanalyze.capture.reader import open_capture
 from tests.craft import SECOND, Handshake, Trace, ip, link, transport, tunnel
@@ -90,3 +91,24 @@ def test_fragments_in_a_tunnel_wait_for_each_other_while_others_come_later() -> 
         counted = {name: count for name, count in collector.accounting.packets().items() if count}
         assert counted == expected, at_once
         assert not collector.incomplete
+
+
+@pytest.mark.parametrize("with_core", [True, False])
+def test_warnings_are_about_the_first_packets(with_core: bool) -> None:
+    """Those about packets in tunnels are found later."""
+    trace = Trace()
+    bad = link.ethernet(
+        ip.packet(transport.udp(bytes(9), 500, 500, "192.0.2.1", "192.0.2.2"), "192.0.2.1", "192.0.2.2")
+    )
+    for number in range(MAX_PACKET_WARNINGS):
+        trace.add(number * 2000, tunnelled(bad))
+        trace.add(number * 2000 + 1000, bad)
+    for at_once in (7, None):
+        if with_core:
+            (collector,) = collect(trace, at_once=at_once)
+        else:
+            with without_core():
+                (collector,) = collect(trace, at_once=at_once)
+        *listed, more = collector.warnings()
+        assert [number for number, _ in listed] == list(range(1, MAX_PACKET_WARNINGS + 1))
+        assert more == (None, f"{MAX_PACKET_WARNINGS} more such packets, counted but not listed")
