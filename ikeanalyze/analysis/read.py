@@ -31,7 +31,7 @@ from ikeanalyze.analysis.result import (
     SkippedFile,
     format_path,
 )
-from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError, NoFileError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
 from ikeanalyze.io.lab_manifest import LabManifest, describe_unused_manifest, read_lab_manifest
@@ -124,8 +124,11 @@ def _read_joined(paths: Sequence[str], options: ReadOptions) -> AnalysedCaptures
     spis = keys.get_spis() if keys is not None else ()
     try:
         capture, files, unreadable = read_joined_frames(paths, options.ports, options.progress, spis)
+    except NoFileError as error:
+        work.skipped += [SkippedFile(format_path(path), reason) for path, reason in error.skipped]
+        return work.result()
     except CaptureError:
-        return analyse_captures(paths, replace(options, join=False))  # for the reason of each
+        return analyse_captures(paths, replace(options, join=False))  # for the reason
     work.skipped += [SkippedFile(format_path(path), reason) for path, reason in unreadable]
     files = [format_path(path) for path in files]
     name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"

@@ -29,7 +29,7 @@ from ikeanalyze.capture.decode.classify import (
 )
 from ikeanalyze.capture.decode.icmp import MAX_ERRORS, join_icmp_errors, read_icmp_errors
 from ikeanalyze.capture.decode.ip import AddressBook, IpPackets, build_reassembled_packets, extract_fragments
-from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
+from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler, Key, sort_fragments
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.plain import read_plain_packets
@@ -105,6 +105,8 @@ class FrameCollector:
         self._positions: Int64Array = np.zeros(0, np.int64)  # of the packets that are being decoded, in their batch
         self._reassembler = IpReassembler()
         self._streams = TcpStreams()
+        self._fragments: list[tuple[Key, int, IpFragment]] = []  # of the batch that is being decoded
+        self._segments: list[tuple[TcpSegment, builtins.bytes]] = []  # and its TCP segments, from their headers on
         self._packet_warnings: list[tuple[int, str]] = []
         self._packet_warning_count = 0
         self._icmp_errors: list[Columns] = []
@@ -201,6 +203,7 @@ class FrameCollector:
             packets = self._add_packets(batch, packets, category, depth)
             self._add_malformed(category)
             depth += 1
+        self._reassemble()
         self.accounting.add_batch(category, batch.length)
 
     def _add_malformed(self, category: UInt8Array) -> None:
@@ -215,7 +218,7 @@ class FrameCollector:
         """Add the IP packets of one depth, from 1; return those inside them."""
         fragmented = packets.fragmented
         if fragmented.any():
-            self._add_fragments(batch, packets.select(fragmented), category)
+            self._take_fragments(batch, packets.select(fragmented), category)
             packets = packets.select(~fragmented)
         found, message_batches, malformed = classify_packets(batch.buffer, packets, self._ports)
         if depth == 1:
@@ -226,7 +229,7 @@ class FrameCollector:
             self._warn(self._number(int(packets.row[packet.packet])), packet.reason)
         tcp = find_rows(packets.protocol == PROTOCOL_TCP)
         if len(tcp):
-            self._add_segments(batch, packets.select(tcp), category)
+            self._take_segments(batch, packets.select(tcp), category)
         for messages in message_batches:
             self._append_messages(batch, packets, messages)
         icmp = find_rows(found == int(PacketCategory.ICMP))
@@ -250,6 +253,7 @@ class FrameCollector:
 
     def make_partial_result(self, damage: CaptureDamage | None) -> PartialResult:
         """The result of this collector, for `merge_partial_result` of another collector."""
+        self._keep_first_warnings()
         return PartialResult(
             rows=len(self._rows),
             datagrams=self._datagrams,
@@ -367,9 +371,8 @@ class FrameCollector:
             subject = f"{count} messages lack" if count > 1 else "a message lacks"
             text = f"{subject} IP fragments or TCP segments that are not in the capture"
             warnings.append((self._first_incomplete, f"{text}: only the captured frames are counted"))
-        # the core hands packets back in larger batches, within which warnings are in another order
-        by_packet: list[tuple[int, str]] = sorted(self._packet_warnings, key=itemgetter(0))
-        warnings.extend(by_packet)
+        self._keep_first_warnings()
+        warnings.extend(self._packet_warnings)
         more = self._packet_warning_count - len(self._packet_warnings)
         if more:
             warnings.append((None, f"{more} more such packets, counted but not listed"))
@@ -381,8 +384,14 @@ class FrameCollector:
 
     def _warn(self, number: int, text: str) -> None:
         self._packet_warning_count += 1
-        if len(self._packet_warnings) < MAX_PACKET_WARNINGS:
-            self._packet_warnings.append((number, text))
+        self._packet_warnings.append((number, text))
+        if len(self._packet_warnings) >= 2 * MAX_PACKET_WARNINGS:
+            self._keep_first_warnings()
+
+    def _keep_first_warnings(self) -> None:
+        """Keep those about the first packets: which come first depends on how much of the capture is read at once."""
+        self._packet_warnings.sort(key=itemgetter(0))
+        del self._packet_warnings[MAX_PACKET_WARNINGS:]
 
     def _mark_incomplete(self, datagram: int, number: int) -> None:
         """Note that bytes of this datagram are missing; `number` is that of its first frame."""
@@ -432,14 +441,31 @@ class FrameCollector:
         digests = b"".join([digest(view[a:b]) for a, b in zip(begin, end, strict=True)])
         return np.frombuffer(digests, ">u8").astype(np.uint64)
 
-    def _add_fragments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
-        """Pass IP fragments to the reassembler, and append the datagrams that it finishes."""
+    def _take_fragments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
+        """Keep IP fragments of one depth for `_reassemble`."""
         self.has_open_fragments = True
         category[packets.row] = PacketCategory.PENDING
-        datagrams: list[FragmentedPacket] = []
-        for fragment in extract_fragments(batch, packets, self.packets + 1):
-            datagrams.extend(self._reassembler.add(*fragment))
-        self._append_datagrams(datagrams)
+        self._fragments += extract_fragments(batch, packets, self.packets + 1)
+
+    def _reassemble(self) -> None:
+        """Pass the fragments and segments of a batch on, and append the datagrams and messages that they complete.
+
+        They come depth by depth. In the order of their packets, what is given up because of its age, or because too
+        much is pending, does not depend on how much of the capture is read at once.
+        """
+        if self._fragments:
+            datagrams: list[FragmentedPacket] = []
+            for part in sort_fragments(self._fragments):
+                datagrams.extend(self._reassembler.add(*part))
+            self._fragments.clear()
+            self._append_datagrams(datagrams)
+        if self._segments:
+            for segment, data in sorted(self._segments, key=lambda segment: segment[0].number):
+                error = self._streams.add(segment, data)
+                if error is not None:
+                    self._warn(segment.number, error)
+            self._segments.clear()
+            self._append_segments(self._streams.pop_finished())
 
     def _append_datagrams(self, datagrams: list[FragmentedPacket]) -> None:
         """Count the fragments of finished datagrams, and append rows for those that carry a message."""
@@ -534,8 +560,8 @@ class FrameCollector:
         self._icmp_errors.append(columns)
         self._icmp_error_count += len(columns["number"])
 
-    def _add_segments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
-        """Pass TCP segments on the ports of RFC 9329 to the stream reassembly, and append those that it finishes."""
+    def _take_segments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
+        """Keep TCP segments of one depth on the ports of RFC 9329 for `_reassemble`."""
         source, destination = read_uint16_be(batch.buffer, packets.at), read_uint16_be(batch.buffer, packets.at + 2)
         ports = np.array(sorted(self._tcp_ports), np.uint16)
         selected = (np.isin(source, ports) | np.isin(destination, ports)) & (packets.end - packets.at >= 4)
@@ -545,10 +571,7 @@ class FrameCollector:
             row = int(packets.row[index])
             category[row] = PacketCategory.PENDING
             segment = make_segment(batch, packets, index, self._number(row))
-            error = self._streams.add(segment, bytes(view[int(packets.at[index]) : int(packets.end[index])]))
-            if error is not None:
-                self._warn(segment.number, error)
-        self._append_segments(self._streams.pop_finished())
+            self._segments.append((segment, bytes(view[int(packets.at[index]) : int(packets.end[index])])))
 
     def _append_segments(self, segments: list[TcpSegment]) -> None:
         """Count finished segments, and append rows for those that carried IKE messages."""

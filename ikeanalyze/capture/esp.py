@@ -22,7 +22,7 @@ from ikeanalyze.capture.decode.ip import (
     build_reassembled_packets,
     extract_fragments,
 )
-from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpReassembler
+from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler, Key, sort_fragments
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
@@ -141,10 +141,11 @@ class _EspCollector:
         result.first_ns = low if result.first_ns is None else min(result.first_ns, low)
         result.last_ns = high if result.last_ns is None else max(result.last_ns, high)
         packets, depth = self._ip.read(batch), 1
+        fragments: list[tuple[Key, int, IpFragment]] = []
         while packets is not None:
             fragmented = packets.fragmented
             if fragmented.any():
-                self._add_fragments(batch, packets.select(fragmented))
+                fragments += extract_fragments(batch, packets.select(fragmented), result.packets + 1)
                 packets = packets.select(~fragmented)
             category, esp = self._extract_esp(batch.buffer, packets)
             row = packets.row[esp["packet"]]
@@ -158,6 +159,8 @@ class _EspCollector:
             )
             packets = self._ip.enter_tunnels(batch.buffer, packets, category, depth)
             depth += 1
+        if fragments:
+            self._reassemble(fragments)
         self._ip.pop_malformed()  # the report warns of them
         result.packets += len(batch)
         result.bytes += int(batch.length.sum())
@@ -222,10 +225,10 @@ class _EspCollector:
             of_ike = np.isin(ports["source"], self._tcp_ports) | np.isin(ports["destination"], self._tcp_ports)
             self._result.in_tcp += int(of_ike.sum())
 
-    def _add_fragments(self, batch: RecordBatch, packets: IpPackets) -> None:
-        """Pass IP fragments to the reassembler, and append the datagrams that it finishes."""
+    def _reassemble(self, fragments: list[tuple[Key, int, IpFragment]]) -> None:
+        """Pass the IP fragments of a batch to the reassembler, and append the datagrams that it finishes."""
         datagrams: list[FragmentedPacket] = []
-        for fragment in extract_fragments(batch, packets, self._result.packets + 1):
+        for fragment in sort_fragments(fragments):
             datagrams.extend(self._reassembler.add(*fragment))
         self._append_datagrams(datagrams)
 

@@ -1,5 +1,6 @@
 """Several files of one recording as one capture: those of a ring buffer (`dumpcap -b`, `tcpdump -C` or `-G`)."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -8,7 +9,14 @@ from typing import Final, Self
 import numpy as np
 from msgspec.structs import astuple, replace
 
-from ikeanalyze.capture.formats.records import CaptureDamage, CaptureError, CaptureNote, Interface, RecordBatch
+from ikeanalyze.capture.formats.records import (
+    CaptureDamage,
+    CaptureError,
+    CaptureNote,
+    Interface,
+    NoFileError,
+    RecordBatch,
+)
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 
 
@@ -93,7 +101,8 @@ def open_joined(paths: Sequence[str]) -> tuple[JoinedReader, list[tuple[str, str
     Returns the reader, and path and reason of each file that cannot be read.
 
     Raises:
-        CaptureError: no file can be read, or one of several is standard input, which cannot be read twice.
+        NoFileError: no file can be read; pipes, which cannot be read twice, are such files.
+        CaptureError: one of several is standard input.
     """
     if "-" in paths and len(paths) > 1:
         raise CaptureError("standard input cannot be joined with files: name files only")
@@ -101,14 +110,22 @@ def open_joined(paths: Sequence[str]) -> tuple[JoinedReader, list[tuple[str, str
     skipped: list[tuple[str, str]] = []
     for path in paths:
         try:
+            if len(paths) > 1 and _is_pipe_or_device(path):
+                raise CaptureError(
+                    f"{path}: not a file, and cannot be read twice, as --join does; write it to a file first"
+                )
             first_ns = _read_first_time(path) if len(paths) > 1 else 0
             opened.append((first_ns, path, open_capture(path)))
         except CaptureError as error:
             skipped.append((path, str(error).removeprefix(f"{path}: ")))
     if not opened:
-        raise CaptureError("; ".join(f"{path}: {reason}" for path, reason in skipped))
+        raise NoFileError(skipped)
     opened.sort(key=lambda file: file[0])
     return JoinedReader([(path, reader) for _, path, reader in opened]), skipped
+
+
+def _is_pipe_or_device(path: str) -> bool:
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def _read_first_time(path: str) -> int:

@@ -1,6 +1,7 @@
 """Files of one recording, as `dumpcap -b` writes them, are read as the capture that they are parts of."""
 
 import gzip
+import os
 import subprocess
 from pathlib import Path
 
@@ -75,6 +76,18 @@ def test_a_damaged_and_an_unreadable_part_do_not_cost_the_others(tmp_path):
     assert joined.packets == read_frames(str(CAPTURES / "loss20-classic.pcap")).packets - 51
     assert joined.damaged
     assert [text for _, text in joined.warnings if str(parts[1]) in text and "damaged at byte" in text]
+
+
+def test_a_pipe_is_not_read_because_it_cannot_be_read_twice(tmp_path):
+    """Reading it a second time would find it empty, or wait for another writer for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    capture = str(CAPTURES / "psk-classic.pcap")
+    joined, paths, skipped = read_joined_frames([str(tmp_path / "pipe"), capture])
+    assert paths == [capture]
+    assert joined.packets > 0
+    assert skipped == [
+        (str(tmp_path / "pipe"), "not a file, and cannot be read twice, as --join does; write it to a file first")
+    ]
 
 
 def test_nothing_can_be_read(tmp_path):

@@ -216,3 +216,7 @@ def test_files_that_cannot_be_joined(tmp_path):
     assert (done.returncode, "absent: no such file" in done.stderr) == (3, True)
     done = run("report", "--join", tmp_path / "absent", tmp_path / "lost")
     assert (done.returncode, done.stderr.count("no such file")) == (1, 2)
+    os.mkfifo(tmp_path / "first")
+    os.mkfifo(tmp_path / "second")
+    done = run("report", "--join", tmp_path / "first", tmp_path / "second")
+    assert (done.returncode, done.stderr.count("cannot be read twice")) == (1, 2)

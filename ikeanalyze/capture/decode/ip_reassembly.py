@@ -5,7 +5,7 @@ for the message. Fragments of ESP and other protocols are grouped too, since the
 of all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,11 @@ class IpFragment(Struct, frozen=True):
     wire_size: int  # of its payload on the wire
     repeated: bool = False  # a duplicate of the capture
     resent: bool = False  # a duplicate of the network
+
+
+def sort_fragments(fragments: Iterable[tuple[Key, int, IpFragment]]) -> list[tuple[Key, int, IpFragment]]:
+    """Arguments of `IpReassembler.add` in the order of their packets: those of a batch come depth by depth."""
+    return sorted(fragments, key=lambda part: part[2].number)
 
 
 class FragmentedPacket(Struct):
@@ -111,7 +116,10 @@ class FragmentedPacket(Struct):
 
 
 class IpReassembler:
-    """Groups fragments into datagrams. Returns complete datagrams at once, others after a timeout."""
+    """Groups fragments into datagrams. Returns complete datagrams at once, others after a timeout.
+
+    Fragments are added in the order of their packets: earlier ones may be given up after each.
+    """
 
     def __init__(self) -> None:
         self._pending: dict[Key, FragmentedPacket] = {}

@@ -128,8 +128,9 @@ class Pcapng:
     def _begin_section(self, order: str) -> None:
         self._order = order
         self._first = len(self.interfaces)  # index of the section's interface 0
-        self._clocks: dict[InterfaceClock, int] = {}  # the distinct ones of this section, numbered
-        self._clock_of: list[int] = []  # the number of its clock for each interface of this section
+        self._clocks: list[InterfaceClock] = []  # the distinct ones of this section
+        self._clock_numbers: dict[InterfaceClock, int] = {}  # their places in `_clocks`
+        self._clock_of: list[int] = []  # that of its clock for each interface of this section
         self._head = Struct(order + "2I")
         self._word = np.dtype([("value", order + "u4")])
         self._layout = np.dtype(
@@ -246,7 +247,11 @@ class Pcapng:
                 offset = Struct(self._order + "q").unpack(value)[0]
         name = names.get(pcapng_blocks.IF_NAME) or names.get(pcapng_blocks.IF_DESCRIPTION) or None
         self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
-        self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
+        clock = InterfaceClock(resolution, offset)
+        number = self._clock_numbers.setdefault(clock, len(self._clocks))
+        if number == len(self._clocks):
+            self._clocks.append(clock)
+        self._clock_of.append(number)
 
     def _decode_packets(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
         """The packets of complete blocks up to the first invalid block; its position and why it is invalid."""
@@ -303,14 +308,9 @@ class Pcapng:
         if not len(ticks):
             return np.zeros(0, np.int64)
         if len(self._clocks) == 1:
-            times = next(iter(self._clocks)).nanoseconds(ticks)
+            times = self._clocks[0].nanoseconds(ticks)
         else:
-            times = np.zeros(len(ticks), np.int64)
-            clock_of = np.array(self._clock_of)[interface]
-            clocks = list(self._clocks)
-            for used in sort_distinct(clock_of):
-                its = clock_of == used
-                times[its] = clocks[used].nanoseconds(ticks[its])
+            times = self._convert_times_of_clocks(ticks, interface)
         if simple is not None and simple.any():
             timed = np.maximum.accumulate(np.where(simple, -1, np.arange(len(times))))
             times = np.where(timed < 0, self._last_time, times[timed])
@@ -318,6 +318,19 @@ class Pcapng:
                 self.notes.append(CaptureNote(_UNTIMED, self._packets + int(simple.argmax()) + 1, 0))
             self.notes[0].count += int(simple.sum())
         self._last_time = int(times[-1])
+        return times
+
+    def _convert_times_of_clocks(self, ticks: UInt64Array, interface: UInt32Array) -> Int64Array:
+        """The times of packets of interfaces with different clocks.
+
+        A section may describe an interface before each packet: nothing here takes a step for each interface.
+        """
+        used = sort_distinct(interface)
+        clock = np.array([self._clock_of[number] for number in used.tolist()])[np.searchsorted(used, interface)]
+        order = np.argsort(clock, kind="stable")
+        times = np.zeros(len(ticks), np.int64)
+        for rows in np.split(order, np.flatnonzero(np.diff(clock[order])) + 1):
+            times[rows] = self._clocks[clock[rows[0]]].nanoseconds(ticks[rows])
         return times
 
 

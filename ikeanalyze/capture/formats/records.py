@@ -25,6 +25,14 @@ class CaptureError(Exception):
     """The capture cannot be read; the message is one line for the user."""
 
 
+class NoFileError(CaptureError):
+    """None of several files can be read."""
+
+    def __init__(self, skipped: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{path}: {reason}" for path, reason in skipped))
+        self.skipped: Final = skipped  #: path and reason of each
+
+
 class CaptureDamage(Struct, frozen=True):
     """Where and why reading a capture stopped; everything before was read."""
 

@@ -135,8 +135,9 @@ class BucketFolder:
         rows = self._read_rows(index)
         if not _is_in_order(rows):
             rows = rows[np.lexsort((rows["sequence"], rows["number"]))]
-        columns: dict[str, npt.NDArray[Any]] = {name: np.ascontiguousarray(rows[name]) for name in LAYOUT}
-        sequence = np.ascontiguousarray(rows["sequence"])
+        # copies: the numbers of a single row would be contiguous, but not aligned, as the core needs them
+        columns: dict[str, npt.NDArray[Any]] = {name: rows[name].copy() for name in LAYOUT}
+        sequence = rows["sequence"].copy()
         del rows
         datagrams, first, datagram = np.unique(columns["datagram"], return_index=True, return_inverse=True)
         order = np.argsort(first)

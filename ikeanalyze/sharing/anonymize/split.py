@@ -14,7 +14,7 @@ import numpy as np
 from ikeanalyze.capture.arrays import read_uint16_be
 from ikeanalyze.capture.decode.classify import classify_packets
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook, IpPackets, extract_fragments
-from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
+from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler, Key, sort_fragments
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.tcp_reassembly import PREFIX, StreamMessageKind, TcpSegment, TcpStreams, make_segment
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
@@ -100,15 +100,20 @@ class _SplitCollector:
 
     def add(self, batch: RecordBatch) -> None:
         packets, depth = self._ip.read(batch), 1
+        fragments: list[tuple[Key, int, IpFragment]] = []
         while packets is not None:
             fragmented = packets.fragmented
             if fragmented.any():
-                self._add_fragments(batch, packets.select(fragmented))
+                fragments += self._take_fragments(batch, packets.select(fragmented))
                 packets = packets.select(~fragmented)
             category, _, _ = classify_packets(batch.buffer, packets, self._ports)
             self._add_segments(batch, packets.select(packets.protocol == PROTOCOL_TCP))
             packets = self._ip.enter_tunnels(batch.buffer, packets, category, depth)
             depth += 1
+        finished: list[FragmentedPacket] = []
+        for part in sort_fragments(fragments):
+            finished.extend(self._reassembler.add(*part))
+        self._rewrite_datagrams(finished)
         self._ip.pop_malformed()
         self._count += len(batch)
 
@@ -122,14 +127,12 @@ class _SplitCollector:
     def _get_address(self, code: int) -> bytes:
         return self._book.ipv6[code - FIRST_IPV6] if code >= FIRST_IPV6 else code.to_bytes(4, "big")
 
-    def _add_fragments(self, batch: RecordBatch, packets: IpPackets) -> None:
+    def _take_fragments(self, batch: RecordBatch, packets: IpPackets) -> list[tuple[Key, int, IpFragment]]:
+        fragments = list(extract_fragments(batch, packets, self._count + 1))
         offsets = (packets.at - batch.offset[packets.row]).tolist()
-        tunnels = packets.tunnel.tolist()
-        finished: list[FragmentedPacket] = []
-        for index, arguments in enumerate(extract_fragments(batch, packets, self._count + 1)):
-            self._fragment_at[arguments[2].number, tunnels[index]] = offsets[index]
-            finished.extend(self._reassembler.add(*arguments))
-        self._rewrite_datagrams(finished)
+        for (_, _, fragment), tunnel, offset in zip(fragments, packets.tunnel.tolist(), offsets, strict=True):
+            self._fragment_at[fragment.number, tunnel] = offset
+        return fragments
 
     def _rewrite_datagrams(self, datagrams: Sequence[FragmentedPacket]) -> None:
         for datagram in datagrams:

@@ -128,6 +128,19 @@ def test_clocks_of_several_interfaces() -> None:
     assert [p[2] for p in read(data)] == [5 * US, 3_000_000_007, 3_000_000_007, 6 * US]
 
 
+def test_an_interface_before_each_packet() -> None:
+    """Steps for each interface at each of them would take minutes for a file of some megabytes."""
+    count = 2000
+    clocks = [struct.pack("<q", number % 700) for number in range(count)]
+    data = section()
+    for number, offset in enumerate(clocks):
+        data += interface(options=option(14, offset)) + enhanced(b"x", ticks=number, number=number)
+    order = [number * 7 % count for number in range(count)]
+    data += b"".join(enhanced(b"x", ticks=number, number=number) for number in order)
+    expected = [(number % 700 * 10**9 + number * US, number) for number in (*range(count), *order)]
+    assert [(time, number) for _, _, time, number in read(data)] == expected
+
+
 def expected_time(ticks: int, resolution: int, offset: int) -> int:
     unit = Fraction(1, 2 ** (resolution & 127) if resolution & 128 else 10 ** (resolution & 127))
     exact = (ticks * unit * 10**9).__floor__() + offset * 10**9

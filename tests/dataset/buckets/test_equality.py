@@ -175,6 +175,12 @@ def test_the_set_up_that_follows_a_redirect_is_in_another_bucket(tmp_path):
     assert [entry["code"] for entry in handshakes["diagnosis"][0]] == ["redirected"]
 
 
+def test_a_bucket_with_one_frame(tmp_path):
+    trace = Trace()
+    trace.send(0, Handshake().init()[0].ike[0])
+    assert len(compare(trace.write(tmp_path / "one.pcap"), (1, 3)).frames) == 1
+
+
 def test_a_capture_without_ike(tmp_path):
     trace = Trace()
     trace.send(0, b"x" * 100, sport=1000, dport=2000)
