@@ -18,6 +18,17 @@ if folder and not package.path:find(folder .. "?.lua", 1, true) then
     package.path = folder .. "?.lua;" .. package.path
 end
 
+-- The protocol comes first: where another copy of the plugin has made it, the modules may be of another version.
+local made, ikex = pcall(Proto, "ikex", "IKE analysis")
+if not made then
+    local other = package.loaded["ikex.capture"]
+    local source = debug and type(other) == "table" and other.new and debug.getinfo(other.new, "S").source
+    local place = source and source:match("^@(.*)[/\\]ikex[/\\][^/\\]*$")
+    error(tostring(ikex):find("two protocols", 1, true) and string.format(
+        "ikex is installed twice, and the copy in %s is used. Remove one of them.", place or "another folder"
+    ) or ikex, 0)
+end
+
 local Capture = require("ikex.capture")
 local Datagram = require("ikex.datagram")
 local Keyring = require("ikex.keyring")
@@ -37,8 +48,6 @@ local slots = require("ikex.slots")
 local statistics = require("ikex.statistics")
 
 local SLOT = Datagram.SLOT
-
-local ikex = Proto("ikex", "IKE analysis")
 
 ikex.prefs.keys = Pref.string(
     "Key files", "",

@@ -127,6 +127,15 @@ def test_a_plugin_that_does_not_load_is_told(home, run):
     assert "ikex.lua:1:" in rows(run("wireshark", "status").stdout)["error"]
 
 
+def test_another_copy_of_the_plugin_is_told(home, run):
+    copy = home.put("home/.local/lib/wireshark/plugins/ikex-2026.lua", ROOT / "dissectors/ikex.lua")
+    done = run("wireshark", "install")
+    assert done.exit_code == 0
+    used = f"ikex is installed twice, and the copy in {copy.parent} is used. Remove one of them."
+    assert used in done.stderr
+    assert rows(run("wireshark", "status").stdout)["error"] == used
+
+
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)
 def test_root_gets_a_warning(home, run, monkeypatch):
     monkeypatch.setattr(plugin_tshark, "is_superuser", lambda: True)

@@ -175,6 +175,8 @@ def _check_loaded(program: TsharkInfo, messages: MessageOptions) -> bool:
         messages.remark(f"{name} does not run Lua, so the plugin was not tested: {_explain_missing_lua()}")
         return True
     if "ikex" in program.loaded:
+        for complaint in program.complaints[:1]:  # there may be another copy, whose version may be another one
+            messages.remark(f"{name}: {complaint}")
         _warn_superuser(messages)
         return True
     reason = program.complaints[0] if program.complaints else "no error message"
