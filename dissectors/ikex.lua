@@ -98,14 +98,32 @@ local tcp_ports = {}
 local capture = Capture.new(Keyring.new({}), has_window, tcp_ports)
 local own_dissector = nil
 
--- Each problem of the key files is reported once: in a window, or on standard error by tshark.
+-- The problems of the key files when they were last read: each is reported once, and again if it comes back.
 local reported = {}
-local function report_problem(text)
-    if has_window then
-        report_failure(text)
-    else
-        io.stderr:write(text, "\n")
+local MOST_PROBLEMS = 5 -- in one window; a file that is no key file may have one in each line
+
+local function report_problems(problems)
+    local known, new = reported, {}
+    reported = {}
+    for _, problem in ipairs(problems) do
+        if not known[problem] and not reported[problem] then
+            new[#new + 1] = "ikex: " .. problem
+        end
+        reported[problem] = true
     end
+    if #new > 0 and has_window then
+        local text = table.concat(new, "\n", 1, math.min(#new, MOST_PROBLEMS))
+        local more = #new > MOST_PROBLEMS and string.format("\nand %d more problems", #new - MOST_PROBLEMS) or ""
+        report_failure(text .. more)
+    elseif #new > 0 then
+        io.stderr:write(table.concat(new, "\n"), "\n")
+    end
+end
+
+-- A path that a user has typed: "~" is the home folder, as in a shell.
+local function expand_home(path)
+    local home = os.getenv("HOME") or os.getenv("USERPROFILE")
+    return home and path:find("^~[/\\]") and home .. path:sub(2) or path
 end
 
 -- The path of a file in Wireshark's personal folder, if it is there.
@@ -123,7 +141,7 @@ end
 local function key_paths()
     local paths = {}
     for path in tostring(ikex.prefs.keys):gmatch("[^;]+") do
-        path = path:match("^%s*(.-)%s*$")
+        path = expand_home(path:match("^%s*(.-)%s*$"))
         if path ~= "" then
             paths[#paths + 1] = path
         end
@@ -151,12 +169,7 @@ local function load_keys()
             keyfile.read(path, loaded)
         end
     end
-    for _, problem in ipairs(loaded.problems) do
-        if not reported[problem] then
-            reported[problem] = true
-            report_problem("ikex: " .. problem)
-        end
-    end
+    report_problems(loaded.problems)
     return Keyring.new(loaded.sets, loaded.phase1)
 end
 

@@ -75,6 +75,20 @@ def test_expert_information_lists_what_the_plugin_noticed(wireshark):
         check_errors(screen)
 
 
+def test_problems_of_a_key_file_are_in_one_window(wireshark):
+    """Another table, say, has a problem in each line."""
+    rows = "".join(f"{number:016x},{number:016x},aa,bb\n" for number in range(30))
+    with open_screen(wireshark, keys=rows.encode()) as screen:
+        open_capture(screen, CAPTURE)
+        assert screen.active() == "Wireshark"
+        screen.press("Return")
+        assert screen.active() == CAPTURE.name
+        screen.press("ctrl+r")  # they are known
+        screen.wait_for(CAPTURE.name)
+        assert screen.active() == CAPTURE.name
+        check_errors(screen)
+
+
 @pytest.mark.parametrize("open_window", [open_preferences, open_flow_graph])
 def test_windows_of_wireshark_open_with_the_plugin(wireshark, open_window):
     with open_screen(wireshark) as screen:
