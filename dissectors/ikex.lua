@@ -70,8 +70,10 @@ ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
 )
+-- Written by `ikeanalyze wireshark install`.
+local is_installed, installed = pcall(require, "ikex.installed")
 ikex.prefs.command = Pref.string(
-    "Command of ikeanalyze", "ikeanalyze",
+    "Command of ikeanalyze", is_installed and type(installed) == "table" and installed.command or "ikeanalyze",
     "The command that writes decrypted captures (Statistics, IKE): a program in the search path, or its full path"
 )
 
@@ -429,7 +431,7 @@ if has_window then
     menus.register(function()
         return capture
     end, key_paths, function()
-        return ikex.prefs.command
+        return expand_home(ikex.prefs.command)
     end)
 end
 

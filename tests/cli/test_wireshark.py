@@ -6,11 +6,12 @@ import tempfile
 import pytest
 
 from ikeanalyze import __version__
+from ikeanalyze.plugin import plugin_files
 from ikeanalyze.plugin import tshark as plugin_tshark
-from ikeanalyze.plugin.plugin_files import list_plugin_files
+from ikeanalyze.plugin.plugin_files import find_command, list_plugin_files
 from tests.paths import CAPTURES, ROOT
 
-FILES = list_plugin_files(ROOT / "dissectors")
+FILES = list_plugin_files(ROOT / "dissectors", find_command())
 CAPTURE = CAPTURES / "pq-mlkem768-psk.pcap"
 
 
@@ -71,6 +72,19 @@ def test_installed_works_and_goes_without_a_trace(home, run):
     assert (done.exit_code, done.stdout, done.stderr) == (0, f"{len(FILES)} files removed\n", "")
     assert list((home.path / "home").iterdir()) == []
     assert home.run("-Y", "ikex", capture=CAPTURE, own_config=False).status != 0
+
+
+@pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
+def test_the_plugin_knows_the_command_that_installed_it(home, run, monkeypatch):
+    """A virtual environment is not on Wireshark's PATH."""
+    path = '/a "b"\\é\n/.venv/bin/ikeanalyze'
+    monkeypatch.setattr(plugin_files, "find_command", lambda: path)
+    run("wireshark", "install")
+    script = 'for byte in require("ikex.installed").command:gmatch(".") do print(byte:byte()) end'
+    done = home.run("-q", capture=CAPTURE, lua=[script], own_config=False)
+    assert (done.stderr, bytes(map(int, done.lines))) == ("", path.encode())
+    assert "ikex.command: /a" in home.run("-G", "currentprefs", own_config=False).stdout
+    assert "all up to date" in rows(run("wireshark", "status").stdout)["installed"]
 
 
 @pytest.mark.parametrize("tshark", ["forky"], indirect=True)
