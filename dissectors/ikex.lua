@@ -18,6 +18,17 @@ if folder and not package.path:find(folder .. "?.lua", 1, true) then
     package.path = folder .. "?.lua;" .. package.path
 end
 
+-- The protocol comes first: where another copy of the plugin has made it, the modules may be of another version.
+local made, ikex = pcall(Proto, "ikex", "IKE analysis")
+if not made then
+    local other = package.loaded["ikex.capture"]
+    local source = debug and type(other) == "table" and other.new and debug.getinfo(other.new, "S").source
+    local place = source and source:match("^@(.*)[/\\]ikex[/\\][^/\\]*$")
+    error(tostring(ikex):find("two protocols", 1, true) and string.format(
+        "ikex is installed twice, and the copy in %s is used. Remove one of them.", place or "another folder"
+    ) or ikex, 0)
+end
+
 local Capture = require("ikex.capture")
 local Datagram = require("ikex.datagram")
 local Keyring = require("ikex.keyring")
@@ -37,8 +48,6 @@ local slots = require("ikex.slots")
 local statistics = require("ikex.statistics")
 
 local SLOT = Datagram.SLOT
-
-local ikex = Proto("ikex", "IKE analysis")
 
 ikex.prefs.keys = Pref.string(
     "Key files", "",
@@ -61,8 +70,10 @@ ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
 )
+-- Written by `ikeanalyze wireshark install`.
+local is_installed, installed = pcall(require, "ikex.installed")
 ikex.prefs.command = Pref.string(
-    "Command of ikeanalyze", "ikeanalyze",
+    "Command of ikeanalyze", is_installed and type(installed) == "table" and installed.command or "ikeanalyze",
     "The command that writes decrypted captures (Statistics, IKE): a program in the search path, or its full path"
 )
 
@@ -89,14 +100,32 @@ local tcp_ports = {}
 local capture = Capture.new(Keyring.new({}), has_window, tcp_ports)
 local own_dissector = nil
 
--- Each problem of the key files is reported once: in a window, or on standard error by tshark.
+-- The problems of the key files when they were last read: each is reported once, and again if it comes back.
 local reported = {}
-local function report_problem(text)
-    if has_window then
-        report_failure(text)
-    else
-        io.stderr:write(text, "\n")
+local MOST_PROBLEMS = 5 -- in one window; a file that is no key file may have one in each line
+
+local function report_problems(problems)
+    local known, new = reported, {}
+    reported = {}
+    for _, problem in ipairs(problems) do
+        if not known[problem] and not reported[problem] then
+            new[#new + 1] = "ikex: " .. problem
+        end
+        reported[problem] = true
     end
+    if #new > 0 and has_window then
+        local text = table.concat(new, "\n", 1, math.min(#new, MOST_PROBLEMS))
+        local more = #new > MOST_PROBLEMS and string.format("\nand %d more problems", #new - MOST_PROBLEMS) or ""
+        report_failure(text .. more)
+    elseif #new > 0 then
+        io.stderr:write(table.concat(new, "\n"), "\n")
+    end
+end
+
+-- A path that a user has typed: "~" is the home folder, as in a shell.
+local function expand_home(path)
+    local home = os.getenv("HOME") or os.getenv("USERPROFILE")
+    return home and path:find("^~[/\\]") and home .. path:sub(2) or path
 end
 
 -- The path of a file in Wireshark's personal folder, if it is there.
@@ -114,7 +143,7 @@ end
 local function key_paths()
     local paths = {}
     for path in tostring(ikex.prefs.keys):gmatch("[^;]+") do
-        path = path:match("^%s*(.-)%s*$")
+        path = expand_home(path:match("^%s*(.-)%s*$"))
         if path ~= "" then
             paths[#paths + 1] = path
         end
@@ -142,12 +171,7 @@ local function load_keys()
             keyfile.read(path, loaded)
         end
     end
-    for _, problem in ipairs(loaded.problems) do
-        if not reported[problem] then
-            reported[problem] = true
-            report_problem("ikex: " .. problem)
-        end
-    end
+    report_problems(loaded.problems)
     return Keyring.new(loaded.sets, loaded.phase1)
 end
 
@@ -407,7 +431,7 @@ if has_window then
     menus.register(function()
         return capture
     end, key_paths, function()
-        return ikex.prefs.command
+        return expand_home(ikex.prefs.command)
     end)
 end
 

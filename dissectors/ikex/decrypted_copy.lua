@@ -4,6 +4,7 @@ Lua does not know the file of the capture, and a capture that is running has non
 temporary file. ]]
 local decrypted_copy = {}
 
+local NO_COMMAND = { [127] = true, [9009] = true } -- exit statuses of sh and cmd.exe
 local IS_WINDOWS = package.config:sub(1, 1) == "\\"
 
 --- A word of a command line, quoted for the shell.
@@ -26,6 +27,9 @@ function decrypted_copy.make_command(command, capture, key_files, output)
     return IS_WINDOWS and '"' .. line .. '"' or line
 end
 
+-- The type of file without which times would be rounded to microseconds: pcap with nanoseconds.
+local NANOSECONDS = wtap_name_to_file_type_subtype and wtap_name_to_file_type_subtype("nsecpcap")
+
 -- Write the packets of the open capture to a file; returns how many.
 local function dump_packets(path)
     local count, dumper = 0, nil
@@ -37,7 +41,7 @@ local function dump_packets(path)
         count, dumper = 0, nil
     end
     function tap.packet()
-        dumper = dumper or Dumper.new_for_current(path)
+        dumper = dumper or Dumper.new_for_current(path, NANOSECONDS)
         dumper:dump_current()
         count = count + 1
     end
@@ -61,10 +65,15 @@ local function write(output, key_files, command)
     end
     local process = io.popen(decrypted_copy.make_command(command, packets, key_files, output))
     local messages = process:read("*a")
-    local ok = process:close()
+    local ok, _, status = process:close()
     os.remove(packets)
     if ok then
         open_capture_file(output, "")
+    elseif NO_COMMAND[status] then
+        report_failure(string.format(
+            "The command %s was not found. Set its path in Edit, Preferences, Protocols, IKEX, Command of ikeanalyze.",
+            command
+        ))
     else
         report_failure(string.format("%s decrypt has written no decrypted capture: %s", command, messages))
     end
@@ -77,7 +86,7 @@ function decrypted_copy.open_dialog(key_files, command)
         return
     end
     local home = os.getenv("HOME") or os.getenv("USERPROFILE") or "."
-    new_dialog("Save a decrypted copy of the capture", function(output)
+    new_dialog("Save decrypted capture", function(output)
         if output and output ~= "" then
             write(output, key_files, command)
         end

@@ -1,5 +1,8 @@
 """Lists the files of the plugin: Lua, and the profile "IKE"."""
 
+import os
+import shutil
+import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +14,8 @@ from ikeanalyze.plugin import PluginError
 PROFILE: Final = "IKE"
 #: The file with keys in the personal folder that the plugin reads without a preference. The user writes it.
 KEY_FILE: Final = "ikex_keys"
+#: The module of the plugin that is not in `dissectors`: it has the path of this ikeanalyze.
+COMMAND_FILE: Final = "ikex/installed.lua"
 #: Name of the file of a profile that Wireshark writes whenever it exits: widths of columns, and positions of windows.
 _STATE_FILE: Final = "recent"
 
@@ -55,8 +60,27 @@ def find_dissectors() -> Path:
     )
 
 
-def list_plugin_files(dissectors: Path) -> list[PluginFile]:
-    """List the Lua files and the profiles in the folder `dissectors`, sorted by key."""
+def find_command() -> str | None:
+    """Return the path of the command `ikeanalyze` beside this Python, or else of that on the PATH; None without either.
+
+    That of a virtual environment is on the PATH only where this is activated, and not for Wireshark.
+    """
+    beside = shutil.which("ikeanalyze", path=os.path.dirname(sys.executable)) if sys.executable else None
+    path = beside or shutil.which("ikeanalyze")
+    return os.path.abspath(path) if path else None
+
+
+def _quote_lua(text: str) -> bytes:
+    """A string of Lua."""
+    plain = set(range(0x20, 0x7F)) - set(b'"\\')
+    return b'"%b"' % b"".join(b"%c" % byte if byte in plain else b"\\%03d" % byte for byte in os.fsencode(text))
+
+
+def list_plugin_files(dissectors: Path, command: str | None = None) -> list[PluginFile]:
+    """List the Lua files and the profiles in the folder `dissectors`, sorted by key.
+
+    `command`: the path of ikeanalyze, which the plugin runs to write decrypted captures.
+    """
     found = [
         PluginFile(InstallDir.PLUGINS, path.relative_to(dissectors).as_posix(), path.read_bytes())
         for path in dissectors.rglob("*.lua")
@@ -67,4 +91,7 @@ def list_plugin_files(dissectors: Path) -> list[PluginFile]:
         for path in profiles.rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
+    if command is not None:
+        content = b"-- Written by `ikeanalyze wireshark install`.\nreturn { command = %b }\n" % _quote_lua(command)
+        found.append(PluginFile(InstallDir.PLUGINS, COMMAND_FILE, content))
     return sorted(found, key=lambda file: file.key)

@@ -69,7 +69,11 @@ def probe_lua(tshark: TsharkInfo) -> TsharkInfo:
         script.write_text(_SCRIPT)
         capture.write_bytes(_NO_PACKETS)
         text, errors = _run(tshark.program, "-n", "-X", f"lua_script:{script}", "-r", str(capture))
-    complaints = [line.strip() for line in errors.splitlines() if re.search(r"\bikex\b|\biketcp\b", line)]
+    complaints = [
+        line.strip()
+        for line in errors.splitlines()
+        if re.search(r"\bikex\b|\biketcp\b", line) and not re.match(r"\t.*: in ", line)  # of a stack traceback
+    ]
     complaints.sort(key=lambda line: re.search(r"\.lua:\d+:", line) is None)  # lines with a line number first
     answers = [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{_MARK}\t")]
     lua = ciphers = loaded = None

@@ -6,11 +6,12 @@ import tempfile
 import pytest
 
 from ikeanalyze import __version__
+from ikeanalyze.plugin import plugin_files
 from ikeanalyze.plugin import tshark as plugin_tshark
-from ikeanalyze.plugin.plugin_files import list_plugin_files
+from ikeanalyze.plugin.plugin_files import find_command, list_plugin_files
 from tests.paths import CAPTURES, ROOT
 
-FILES = list_plugin_files(ROOT / "dissectors")
+FILES = list_plugin_files(ROOT / "dissectors", find_command())
 CAPTURE = CAPTURES / "pq-mlkem768-psk.pcap"
 
 
@@ -73,6 +74,19 @@ def test_installed_works_and_goes_without_a_trace(home, run):
     assert home.run("-Y", "ikex", capture=CAPTURE, own_config=False).status != 0
 
 
+@pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
+def test_the_plugin_knows_the_command_that_installed_it(home, run, monkeypatch):
+    """A virtual environment is not on Wireshark's PATH."""
+    path = '/a "b"\\é\n/.venv/bin/ikeanalyze'
+    monkeypatch.setattr(plugin_files, "find_command", lambda: path)
+    run("wireshark", "install")
+    script = 'for byte in require("ikex.installed").command:gmatch(".") do print(byte:byte()) end'
+    done = home.run("-q", capture=CAPTURE, lua=[script], own_config=False)
+    assert (done.stderr, bytes(map(int, done.lines))) == ("", path.encode())
+    assert "ikex.command: /a" in home.run("-G", "currentprefs", own_config=False).stdout
+    assert "all up to date" in rows(run("wireshark", "status").stdout)["installed"]
+
+
 @pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 def test_what_the_user_changed_stays(home, run):
     run("wireshark", "install")
@@ -125,6 +139,15 @@ def test_a_plugin_that_does_not_load_is_told(home, run):
     assert "does not load the plugin" in done.stderr
     assert "ikex.lua:1:" in done.stderr
     assert "ikex.lua:1:" in rows(run("wireshark", "status").stdout)["error"]
+
+
+def test_another_copy_of_the_plugin_is_told(home, run):
+    copy = home.put("home/.local/lib/wireshark/plugins/ikex-2026.lua", ROOT / "dissectors/ikex.lua")
+    done = run("wireshark", "install")
+    assert done.exit_code == 0
+    used = f"ikex is installed twice, and the copy in {copy.parent} is used. Remove one of them."
+    assert used in done.stderr
+    assert rows(run("wireshark", "status").stdout)["error"] == used
 
 
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)

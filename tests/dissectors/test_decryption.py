@@ -15,7 +15,7 @@ import ikeanalyze
 from tests.craft import Handshake, Trace, ike
 from tests.dissectors.encryption import AUTH, EncryptedSa, captured, init, matrix
 from tests.dissectors.key_files import keys_of
-from tests.dissectors.run_plugin import fields, findings, run_plugin
+from tests.dissectors.run_plugin import PLUGIN, fields, findings, run_plugin
 from tests.keys.logs_of import LOGS, lines
 from tests.keys.mutated_logs import MUTATIONS, TWO_DAEMONS, of_one_thread
 from tests.keys.wrapped_logs import WRAPPED
@@ -326,6 +326,16 @@ def test_a_bad_key_file_is_reported_once_without_secrets(tshark, content, expect
     assert expected in problems[0]
     assert "secret" not in problems[0]
     assert done.lines[0].startswith("IKE handshakes")
+
+
+def test_a_key_file_in_the_home_folder(tshark):
+    """The preference is no command line, where a shell replaces "~"."""
+    with tshark.room() as room:
+        room.put("home/.local/lib/wireshark/plugins", PLUGIN)
+        room.put("home/keys", keys_of(PQ.name))
+        options = ("-o", "ikex.keys:~/keys", "-Y", "ikex.verified", "-Tfields", "-e", "frame.number")
+        done = room.run(*options, capture=PQ, own_config=False)
+    assert (done.stderr, len(done.lines)) == ("", 5)
 
 
 def test_no_keys_for_an_ike_sa_are_no_warning(tshark):

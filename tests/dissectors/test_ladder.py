@@ -13,6 +13,17 @@ from tests.dissectors.run_plugin import PLUGIN, run_plugin
 from tests.paths import CAPTURES
 
 SCRIPT = Path(__file__).with_name("decrypt_command.lua")
+#: Chooses the menu item, with a window that takes the name of the file and a capture of one packet.
+SAVE = """
+package.path = "./?.lua;" .. package.path
+local tap = { remove = function() end }
+_G.Listener = { new = function() return tap end }
+_G.Dumper = { new_for_current = function() return { dump_current = function() end, close = function() end } end }
+function _G.retap_packets() tap.packet() end
+function _G.new_dialog(_, action) action("output") end
+function _G.report_failure(text) print(text) end
+require("ikex.decrypted_copy").open_dialog({ "keys" }, "%s")
+"""
 
 
 def list_ladder(tshark, capture, **how):
@@ -66,3 +77,19 @@ def test_the_decrypted_copy_is_written_also_to_files_with_unusual_names(tshark, 
     assert (done.returncode, done.stdout) == (0, "")
     decrypted = tshark.run("-Y", "isakmp.key_exchange.dh_group == 36", "-Tfields", "-e", "frame.number", capture=output)
     assert len(decrypted.lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (
+            "/nowhere/ikeanalyze",
+            r"The command /nowhere/ikeanalyze was not found. Set its path in Edit, Preferences, .*",
+        ),
+        ("false", r"false decrypt has written no decrypted capture: "),
+    ],
+)
+def test_a_decrypted_copy_that_was_not_written_says_what_to_do(tshark, command, expected):
+    done = tshark.run("-q", lua=[SAVE % command], files={"ikex": PLUGIN / "ikex"}, capture=Trace().pcap())
+    assert done.stderr == ""
+    assert re.fullmatch(expected, "\n".join(done.lines))

@@ -24,6 +24,17 @@ def test_the_plugin_loads_as_a_script_from_any_folder(tshark):
     assert (done.stderr, done.lines) == ("", ["request", "response", "request", "response"])
 
 
+def test_a_second_copy_says_that_there_is_another_one(tshark):
+    """Wireshark's own message names neither the plugin nor the copy that it uses."""
+    with tshark.room() as room:
+        plugins = room.put("home/.local/lib/wireshark/plugins", PLUGIN)
+        room.put("copy", PLUGIN)
+        options = ("-X", "lua_script:copy/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.kind")
+        done = room.run(*options, capture=CAPTURES / "psk-classic.pcap", own_config=False)
+    assert f"\nikex is installed twice, and the copy in {plugins} is used. Remove one of them.\n" in done.stderr
+    assert done.lines == ["request", "response", "request", "response"]
+
+
 def test_one_pass_links_to_earlier_frames_only(tshark):
     """Links to earlier frames are filled in, links to later frames are not."""
     done = run_plugin(

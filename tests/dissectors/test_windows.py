@@ -27,7 +27,7 @@ KEYS = CAPTURES / "pq-mlkem768-psk.charon.log.gz"
 #: The items of Statistics, IKE, and the titles of their windows.
 WINDOWS = (
     "IKE handshakes$", "IKE handshakes in full$", "IKE diagnosis$", "IKE messages$", "IKE exchanges$",
-    "Save a decrypted copy of the capture$",
+    "Save decrypted capture$",
 )  # fmt: skip
 #: The color of notes in Wireshark's window of expert infos (epan/expert.c).
 NOTE = "A0FFFF"
@@ -57,6 +57,24 @@ def test_every_window_of_the_statistics_opens(wireshark):
         check_errors(screen)
 
 
+def test_the_decrypted_capture_has_all_digits_of_the_times(wireshark):
+    """The command that decrypts gets the packets as a pcap file with nanoseconds, and its output is opened."""
+    capture = CAPTURES / "faults/aaa-rejects.pcapng"  # of two interfaces
+    with open_screen(wireshark, keys=gzip.decompress(KEYS.read_bytes())) as screen:
+        command = screen.room.put("copy", '#!/bin/sh\ncp "$2" "$7"\n')  # decrypt CAPTURE --quiet --keys FILE -o OUTPUT
+        command.chmod(0o755)
+        open_capture(screen, capture, "-o", f"ikex.command:{command}")
+        open_statistics(screen, 5, WINDOWS[5])
+        screen.press("Return")
+        screen.wait_for(r"decrypted\.pcapng$")
+        check_errors(screen)
+        data = (screen.room.path / "home/decrypted.pcapng").read_bytes()
+        times = ("-Tfields", "-e", "frame.time_epoch")
+        expected = screen.room.run(*times, capture=capture).lines
+        assert data[:4] == (0xA1B23C4D).to_bytes(4, "little")  # pcap with nanoseconds
+        assert screen.room.run(*times, capture=data).lines == expected
+
+
 def test_the_menu_of_a_packet_shows_its_handshake(wireshark):
     if wireshark.version < (4, 2, 0):
         pytest.skip("Lua has no menus of packets in this version")
@@ -72,6 +90,20 @@ def test_expert_information_lists_what_the_plugin_noticed(wireshark):
         open_capture(screen, CAPTURE)
         open_expert_info(screen)
         assert screen.count_pixels(NOTE) > 1000
+        check_errors(screen)
+
+
+def test_problems_of_a_key_file_are_in_one_window(wireshark):
+    """Another table, say, has a problem in each line."""
+    rows = "".join(f"{number:016x},{number:016x},aa,bb\n" for number in range(30))
+    with open_screen(wireshark, keys=rows.encode()) as screen:
+        open_capture(screen, CAPTURE)
+        assert screen.active() == "Wireshark"
+        screen.press("Return")
+        assert screen.active() == CAPTURE.name
+        screen.press("ctrl+r")  # they are known
+        screen.wait_for(CAPTURE.name)
+        assert screen.active() == CAPTURE.name
         check_errors(screen)
 
 

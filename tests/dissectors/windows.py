@@ -86,6 +86,10 @@ class Screen:
             time.sleep(0.5)
         raise TimeoutError(f"no window {title!r}, but {self.titles()}; {self.errors()}")
 
+    def active(self) -> str:
+        """The title of the active window: also of a dialog, which is not in `titles`."""
+        return self.run("xdotool", "getactivewindow", "getwindowname").strip()
+
     def focus(self, title: str) -> None:
         """Bring a window to the front."""
         self.run("xdotool", "search", "--onlyvisible", "--name", title, "windowactivate", "--sync", "%1")

@@ -4,7 +4,14 @@ import pytest
 from hatchling.build import build_wheel
 
 from ikeanalyze.plugin import PluginError, plugin_files
-from ikeanalyze.plugin.plugin_files import PROFILE, InstallDir, PluginFile, find_dissectors, list_plugin_files
+from ikeanalyze.plugin.plugin_files import (
+    PROFILE,
+    InstallDir,
+    PluginFile,
+    find_command,
+    find_dissectors,
+    list_plugin_files,
+)
 from tests.paths import ROOT
 
 
@@ -21,6 +28,21 @@ def test_every_lua_file_and_the_profile_are_installed():
     names = ("preferences", "colorfilters", "dfilter_buttons", "recent")
     assert settings == {f"{PROFILE}/{name}" for name in names}
     assert result[InstallDir.PLUGINS, "ikex/tcp.lua"] == (ROOT / "dissectors/ikex/tcp.lua").read_bytes()
+
+
+def test_the_command_is_the_one_beside_this_python(tmp_path, monkeypatch):
+    for folder in ("venv", "path"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ikeanalyze").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr(plugin_files.sys, "executable", str(tmp_path / "venv/python"))
+    assert find_command() == str(tmp_path / "venv/ikeanalyze")
+    (tmp_path / "venv/ikeanalyze").unlink()
+    assert find_command() == str(tmp_path / "path/ikeanalyze")
+    (tmp_path / "path/ikeanalyze").unlink()
+    assert find_command() is None
+    monkeypatch.setattr(plugin_files.sys, "executable", "")
+    assert find_command() is None
 
 
 def test_what_is_no_lua_and_no_profile_stays(tmp_path):

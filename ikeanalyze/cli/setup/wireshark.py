@@ -17,6 +17,7 @@ from ikeanalyze.plugin import PluginError, installer, manifest, plugin_files
 from ikeanalyze.plugin import tshark as plugin_tshark
 from ikeanalyze.plugin.installer import FileChange, FileStatus
 from ikeanalyze.plugin.manifest import InstallManifest
+from ikeanalyze.plugin.plugin_files import PluginFile
 from ikeanalyze.plugin.tshark import TsharkInfo
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders, get_default_folders
 from ikeanalyze.render.core.values import escape_text
@@ -51,7 +52,7 @@ def install(
     program = plugin_tshark.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
     with fail_command(PluginError):
-        files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
+        files = _list_files()
         if dry_run:
             _print_steps(installer.plan_installation(files, folders, force=force), verbose=True)
             print_result("Nothing was changed (--dry-run).")
@@ -108,7 +109,7 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
         rows.append(("installed", "no (ikeanalyze wireshark install)"))
     else:
         with fail_command(PluginError):
-            files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
+            files = _list_files()
             steps = installer.compare_installation(files, installed)
         rows.append(("installed", _describe_installation(installed, steps)))
     rows += _describe_loaded(program, installed)
@@ -120,6 +121,10 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
         if step.done is not FileStatus.SAME:
             print_result(f"  {_STATES.get(step.done, str(step.done))}: {_display(step.path)}")
     _warn_superuser(messages)
+
+
+def _list_files() -> list[PluginFile]:
+    return plugin_files.list_plugin_files(plugin_files.find_dissectors(), plugin_files.find_command())
 
 
 def _describe_keys(folders: WiresharkFolders) -> list[tuple[str, str]]:
@@ -175,6 +180,8 @@ def _check_loaded(program: TsharkInfo, messages: MessageOptions) -> bool:
         messages.remark(f"{name} does not run Lua, so the plugin was not tested: {_explain_missing_lua()}")
         return True
     if "ikex" in program.loaded:
+        for complaint in program.complaints[:1]:  # there may be another copy, whose version may be another one
+            messages.remark(f"{name}: {complaint}")
         _warn_superuser(messages)
         return True
     reason = program.complaints[0] if program.complaints else "no error message"
