@@ -296,6 +296,17 @@ function providers.large_bytes(facts)
     return facts.large and facts.large.sum.bytes
 end
 
+-- The least message ID of a request of the initiator after the set-up.
+function providers.next_message_id(facts)
+    local least
+    for _, exchange in ipairs(facts.exchanges) do
+        if not exchange.sets_up and exchange.pair.requested_by_initiator and #exchange.requests > 0 then
+            least = math.min(least or exchange.pair.message_id, exchange.pair.message_id)
+        end
+    end
+    return least
+end
+
 -- The last exchange after the set-up.
 
 function providers.later(facts)

@@ -168,6 +168,11 @@ function providers.auth_room(facts)
     return 8 + 8 + (bits and math.floor(bits / 8) or PRF_BYTES[prf] or SHORTEST_PRF)
 end
 
+-- Least bytes of an AUTH payload.
+function providers.auth_payload_room(facts)
+    return facts.auth_room - 8
+end
+
 -- Whether IKEv1 authenticates the initiator with a pre-shared key.
 function providers.initiator_has_psk(facts)
     local attributes = (facts.sa.phase1 or NONE).attributes

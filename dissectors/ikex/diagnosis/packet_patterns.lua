@@ -87,6 +87,23 @@ return {
                 .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
     },
     {
+        code = "aaa-rejected", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.16; RFC 3748, 4.2", subject = "RESPONSE",
+        -- an EAP-Success, which is as short as an EAP-Failure, is followed by another IKE_AUTH request
+        when = function(f)
+            return f.outcome == "completed" and f.auth_exchanges > 1 and f.next_message_id == f.last_message_id + 1
+                and f.response_room ~= nil and f.response_room < f.auth_payload_room
+        end,
+        sentence =
+            "The last of {auth_exchanges} IKE_AUTH responses has {response_ike_bytes} encrypted bytes, no room for an "
+                .. "AUTH payload, and the next request of the initiator was not IKE_AUTH: consistent with an EAP "
+                .. "failure, or with an initiator that gave up.",
+        remedy =
+            "Give the keys (--keys with a log of the daemon) to read the messages. Check user name, password or "
+                .. "certificate, and the EAP methods that both allow. The logs of the responder and of the AAA server "
+                .. "have the reason.",
+    },
+    {
         code = "childless", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 1.2 and 2.21.2; RFC 6023", subject = "RESPONSE",
         when = function(f)

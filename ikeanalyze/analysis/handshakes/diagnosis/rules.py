@@ -464,6 +464,26 @@ RULES: Final = (
         "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
     ),
     Rule(
+        code="aaa-rejected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.16; RFC 3748, 4.2",
+        subject=Subject.RESPONSE,
+        # an EAP-Success, which is as short as an EAP-Failure, is followed by another IKE_AUTH request
+        when=lambda s: (
+            s.outcome == "completed"
+            and s.auth_exchanges > 1
+            and s.next_message_id == s.last_message_id + 1
+            and _has_at_most(s.response_room, s.auth_payload_room - 1)
+        ),
+        sentence="The last of {auth_exchanges} IKE_AUTH responses has {response_ike_bytes} encrypted bytes, no room for "
+        "an AUTH payload, and the next request of the initiator was not IKE_AUTH: consistent with an EAP failure, or "
+        "with an initiator that gave up.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the messages. Check user name, password or "
+        "certificate, and the EAP methods that both allow. The logs of the responder and of the AAA server have the "
+        "reason.",
+    ),
+    Rule(
         code="childless",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,

@@ -102,6 +102,9 @@ class Suspect(Struct, frozen=True):
     slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions
     large_bytes: int | None  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
 
+    # of the exchanges after the set-up
+    next_message_id: int | None  # least message ID of a request of the initiator
+
     # of the last exchange after the set-up
     later_type: str | None
     later_by: str | None  # who sent its request
@@ -142,7 +145,12 @@ class Suspect(Struct, frozen=True):
         authentication is the output of the PRF (RFC 7296, 2.15 and 2.16; RFC 7619, 2.1). Signatures have 64 bytes or
         more, as many as the longest output of a PRF (apart from DSS with SHA-1, which RFC 8247, 3.1, advises against).
         """
-        return 8 + 8 + get_prf_bytes(self.prf)
+        return 8 + self.auth_payload_room
+
+    @property
+    def auth_payload_room(self) -> int:
+        """Least bytes of an AUTH payload: see `auth_room`."""
+        return 8 + get_prf_bytes(self.prf)
 
 
 #: Bytes of the output of the PRFs whose names do not tell them; others are AES with blocks of 16 bytes.

@@ -328,6 +328,7 @@ class _Collector(Struct, frozen=True):
         request = messages.find(later, response=False)
         sides = TextColumn(("responder", "initiator"), exchanges.initiator_asked[later].astype(np.uint8))
         columns = {
+            "next_message_id": self._find_next_message_ids(rows),
             "later_type": (TextColumn(build_type_names(), self._get_types(later)), known),
             "later_by": (sides, known),
             "later_sent": (messages.describe_transmissions(request), known),
@@ -340,6 +341,15 @@ class _Collector(Struct, frozen=True):
             Subject.LATER_REQUEST: self._make_subject(later, response=False),
             Subject.REFUSAL: self._find_refusals(rows),
         }
+
+    def _find_next_message_ids(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """The least message ID of a request of the initiator in exchanges after the set-ups, null: there is none."""
+        exchanges = self.state.exchanges
+        rows = later[exchanges.initiator_asked[later] & (exchanges.request_messages[later] > 0)]
+        none = 1 << 32
+        least = np.full(len(self.rows), none, np.int64)
+        np.minimum.at(least, self._number_suspects(exchanges.handshake[rows]), exchanges.message_id[rows])
+        return least, least < none
 
     def _find_refusals(self, later: Int64Array) -> SubjectColumns:
         """The message with the error notify that refused each suspect, as far as it was in the clear.

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from scapy.layers.inet import UDP
+from scapy.utils import rdpcap, wrpcap
 
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import get_prf_bytes
@@ -35,6 +37,16 @@ def test_the_vectors_have_their_diagnosis(case):
     assert case.says in first["message"]
     for entry in row["diagnosis"]:
         assert "None" not in entry["message"] + entry["remedy"]
+
+
+def test_an_eap_failure_is_recognised_without_keys_and_without_the_aaa_link(tmp_path):
+    """The log of the responder: "received RADIUS Access-Reject from server 'aaa'", and then EAP/FAIL in response 3."""
+    path = tmp_path / "without-radius.pcap"
+    packets = rdpcap(str(CAPTURES / "faults" / "aaa-rejects.pcapng"))
+    wrpcap(str(path), [packet for packet in packets if UDP not in packet or 1812 not in (packet.sport, packet.dport)])
+    [entry] = only(read_captures(path))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("aaa-rejected", "consistent with")
+    assert (entry["exchange"], entry["message_id"], entry["kind"]) == ("IKE_AUTH", 3, "response")
 
 
 def test_what_the_responder_accepted_in_another_handshake_is_named():
