@@ -142,9 +142,33 @@ local function is_wrong_version(sa, all)
     return is_refused
 end
 
+-- What decrypted payloads of IKEv1 prove: "failed" with the reason, or "established": quick mode of both sides.
+local function find_proof_v1(sa)
+    local quick = {} -- by message ID: the sides
+    for _, content in ipairs(sa.contents or {}) do
+        local error_type = decrypted.find_error_v1(content)
+        if error_type then
+            return "failed", names.of(names.notify1, error_type)
+        elseif content.encrypted and decrypted.is_xauth_failure(content) then
+            return "failed", "XAUTH_STATUS failure"
+        elseif content.encrypted and content.pair.exchange == QUICK then
+            local sides = quick[content.pair.message_id] or {}
+            quick[content.pair.message_id] = sides
+            sides[content.from_initiator and "initiator" or "responder"] = true
+            if sides.initiator and sides.responder then
+                return "established"
+            end
+        end
+    end
+    return nil
+end
+
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
 -- ended.
 local function find_proof(sa)
+    if sa.version == 1 then
+        return find_proof_v1(sa)
+    end
     local last
     for _, content in ipairs(sa.contents or {}) do
         local proves = content.encrypted -- anyone can send a message in the clear

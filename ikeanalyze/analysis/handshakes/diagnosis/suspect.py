@@ -26,6 +26,7 @@ class DecryptedFacts(Struct, frozen=True):
     wanted_identity: str | None = None  # IDr of the request: the responder that the initiator wants
     responder_identity: str | None = None  # IDr of the response
     rejected_by: str | None = None  # who sent AUTHENTICATION_FAILED
+    refusing_exchange: int | None = None  # row of the exchange of IKEv1 with an error notify
     eap_failed: str | None = None  # "EAP failure"
     certificate_problem: str | None = None  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
     selectors: str | None = None  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
@@ -63,6 +64,7 @@ class Suspect(Struct, frozen=True):
     aaa_response_messages: int | None
     aaa_retransmitted_messages: int | None
     after_setup_initiator_messages: int
+    after_setup_responder_messages: int
     vantage: str
     path_rtt_ns: int | None
     path_rtt_source: str | None
