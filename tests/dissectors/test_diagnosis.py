@@ -251,3 +251,16 @@ def test_a_decrypted_redirect_has_the_diagnosis_of_the_report(tshark, tmp_path, 
     reported = list_reported(path, [keys])
     assert [codes for codes, *_ in reported] == ["redirected"]
     assert list_shown(tshark, path, keys.read_text()) == reported
+
+
+def test_an_error_that_deletes_the_ike_sa_beside_auth_has_the_diagnosis_of_the_report(tshark, tmp_path):
+    """strongSwan 6.1 ends a childless set-up, to which it is not configured, by IDr, AUTH and N(INVALID_SYNTAX)."""
+    sa = Sa(1, proposals=[ike.CLASSIC])
+    trace = Trace()
+    trace.play([*sa.init(), *sa.authenticated(response=[IDENTITIES[False], PSK, ike.notify(ike.INVALID_SYNTAX)])])
+    path, keys = tmp_path / "capture.pcap", tmp_path / "keys"
+    path.write_bytes(trace.pcap())
+    keys.write_text(table(*sa.key_sets))
+    reported = list_reported(path, [keys])
+    assert [codes for codes, *_ in reported] == ["error-notify"]
+    assert list_shown(tshark, path, keys.read_text()) == reported
