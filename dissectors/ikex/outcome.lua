@@ -20,6 +20,9 @@ local INITS = { [34] = true, [38] = true }
 local AUTHS = { [35] = true, [39] = true }
 local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
 local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED = 36, 37, 24
+-- Error notifies that delete the IKE SA (RFC 7296, 2.21.2): UNSUPPORTED_CRITICAL_PAYLOAD, INVALID_SYNTAX,
+-- AUTHENTICATION_FAILED.
+local FATAL = { [1] = true, [7] = true, [24] = true }
 -- Status notifies with which the responder refuses the first request: REDIRECT (RFC 5685), TICKET_NACK (RFC 5723, 4.3).
 local REFUSALS = { [16407] = true, [16412] = true }
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
@@ -142,9 +145,33 @@ local function is_wrong_version(sa, all)
     return is_refused
 end
 
+-- What decrypted payloads of IKEv1 prove: "failed" with the reason, or "established": quick mode of both sides.
+local function find_proof_v1(sa)
+    local quick = {} -- by message ID: the sides
+    for _, content in ipairs(sa.contents or {}) do
+        local error_type = decrypted.find_error_v1(content)
+        if error_type then
+            return "failed", names.of(names.notify1, error_type)
+        elseif content.encrypted and decrypted.is_xauth_failure(content) then
+            return "failed", "XAUTH_STATUS failure"
+        elseif content.encrypted and content.pair.exchange == QUICK then
+            local sides = quick[content.pair.message_id] or {}
+            quick[content.pair.message_id] = sides
+            sides[content.from_initiator and "initiator" or "responder"] = true
+            if sides.initiator and sides.responder then
+                return "established"
+            end
+        end
+    end
+    return nil
+end
+
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
 -- ended.
 local function find_proof(sa)
+    if sa.version == 1 then
+        return find_proof_v1(sa)
+    end
     local last
     for _, content in ipairs(sa.contents or {}) do
         local proves = content.encrypted -- anyone can send a message in the clear
@@ -163,7 +190,8 @@ local function find_proof(sa)
         return nil
     end
     local error_notify = contents.error_notify(last)
-    if contents.each(last, message.AUTH)() and not contents.each(last, message.EAP)() then
+    local has_ended = contents.each(last, message.AUTH)() and not contents.each(last, message.EAP)()
+    if has_ended and not (error_notify and FATAL[error_notify.type]) then
         return "established"
     elseif error_notify then
         return "failed", names.of(names.notify, error_notify.type)

@@ -101,6 +101,17 @@ def test_faults_have_the_diagnoses_of_the_report_with_keys(tshark, tmp_path, pat
     assert list_shown(tshark, copy, keys.read_text()) == list_reported(copy, [keys])
 
 
+@pytest.mark.turns
+@pytest.mark.parametrize("name", ["ikev1_mode-main", "ikev1_mode-aggressive", "ikev1-xauth"])
+def test_a_decrypted_quick_mode_proves_the_outcome(tshark, name):
+    path = CAPTURES / "lab" / f"{name}.pcapng"
+    keys = path.with_suffix(".keys.json")
+    reported = ikeanalyze.read(path, keys=[keys]).handshakes.filter(IKE)["outcome"].to_list()
+    assert reported[0] == "established"
+    shown = fields(tshark, path, "ikex.handshake", "ikex.outcome", only="ikex.handshake", keys=keys.read_text())
+    assert dict(shown) == {str(number): outcome for number, outcome in enumerate(reported, 1)}
+
+
 def test_the_expert_info_is_in_the_first_packet_of_the_evidence(tshark):
     trace = make_diagnosis_trace(CASES["the same on the first message to port 4500, which may be blocked as well"])
     shown = [text for text in findings(tshark, trace.pcap()) if "Diagnosis" in text[1]]
@@ -239,4 +250,17 @@ def test_a_decrypted_redirect_has_the_diagnosis_of_the_report(tshark, tmp_path, 
     keys.write_text(table(*sa.key_sets))
     reported = list_reported(path, [keys])
     assert [codes for codes, *_ in reported] == ["redirected"]
+    assert list_shown(tshark, path, keys.read_text()) == reported
+
+
+def test_an_error_that_deletes_the_ike_sa_beside_auth_has_the_diagnosis_of_the_report(tshark, tmp_path):
+    """strongSwan 6.1 ends a childless set-up, to which it is not configured, by IDr, AUTH and N(INVALID_SYNTAX)."""
+    sa = Sa(1, proposals=[ike.CLASSIC])
+    trace = Trace()
+    trace.play([*sa.init(), *sa.authenticated(response=[IDENTITIES[False], PSK, ike.notify(ike.INVALID_SYNTAX)])])
+    path, keys = tmp_path / "capture.pcap", tmp_path / "keys"
+    path.write_bytes(trace.pcap())
+    keys.write_text(table(*sa.key_sets))
+    reported = list_reported(path, [keys])
+    assert [codes for codes, *_ in reported] == ["error-notify"]
     assert list_shown(tshark, path, keys.read_text()) == reported

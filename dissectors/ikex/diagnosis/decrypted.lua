@@ -13,6 +13,9 @@ decrypted.IDI, decrypted.IDR = 35, 36
 local CERT, TSI, TSR = 37, 44, 45
 local IKE_AUTH, INFORMATIONAL = 35, 37
 local AUTHENTICATION_FAILED, REDIRECT = 24, 16407
+local INFORMATIONAL_V1, NOTIFY_V1, ATTRIBUTES_V1 = 5, 11, 14
+-- An attributes payload that sets an attribute; the attribute of XAUTH with the result, of two bytes (0x8000).
+local SET, XAUTH_STATUS = 3, 0x8000 + 16527
 local EAP_FAILURE = 4 -- code
 local ID_FQDN, ID_RFC822, ID_DN, ID_NULL = 2, 3, 9, 13
 -- Identities and traffic selectors that are addresses, by type, and their bytes.
@@ -57,8 +60,56 @@ function decrypted.find_child_error(sa)
     return notify and names.of(names.notify, notify.type) or nil
 end
 
+--- The type of the first error notify in an encrypted Informational message of IKEv1; nil if there is none.
+function decrypted.find_error_v1(content)
+    if not content.encrypted or content.pair.exchange ~= INFORMATIONAL_V1 then
+        return nil
+    end
+    for payload in contents.each(content, NOTIFY_V1) do
+        if payload.last >= payload.first + 7 then
+            local high, low = content.data:byte(payload.first + 6, payload.first + 7)
+            local kind = high * 256 + low
+            if kind < message.FIRST_STATUS then
+                return kind
+            end
+        end
+    end
+    return nil
+end
+
+--- Whether a message of IKEv1 tells that XAUTH failed: an attributes payload that sets XAUTH_STATUS to 0.
+function decrypted.is_xauth_failure(content)
+    for payload in contents.each(content, ATTRIBUTES_V1) do
+        local data, at = content.data, payload.first + 4
+        while data:byte(payload.first) == SET and at + 3 <= payload.last do
+            local a, b, c, d = data:byte(at, at + 3)
+            local kind, value = a * 256 + b, c * 256 + d
+            if kind == XAUTH_STATUS then
+                return value == 0
+            end
+            at = at + 4 + (kind < 0x8000 and value or 0) -- its value, or the length of it
+        end
+    end
+    return false
+end
+
+--- The exchange of IKEv1 (its pair) with an encrypted error notify; nil if there is none.
+function decrypted.find_refusing_pair(sa)
+    for _, content in ipairs(sa.version == 1 and sa.contents or {}) do
+        if decrypted.find_error_v1(content) then
+            return content.pair
+        end
+    end
+    return nil
+end
+
 --- The side that sent AUTHENTICATION_FAILED; nil if it was not decrypted.
 function decrypted.find_rejecting_side(sa)
+    for _, content in ipairs(sa.version == 1 and sa.contents or {}) do
+        if decrypted.find_error_v1(content) == AUTHENTICATION_FAILED then
+            return content.from_initiator and "initiator" or "responder"
+        end
+    end
     for _, content in ipairs(sa.version == 2 and sa.contents or {}) do
         local of_auth = content.pair.exchange == IKE_AUTH or content.pair.exchange == INFORMATIONAL
         if content.encrypted and of_auth and contents.notify(content, AUTHENTICATION_FAILED) then

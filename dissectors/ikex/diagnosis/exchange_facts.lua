@@ -1,6 +1,7 @@
 --[[ Facts for the rules of the diagnosis about the exchanges of a handshake. "Last" is the last exchange of the set-up,
 "later" the last one after it. See the module `facts`. ]]
 local compat = require("ikex.compat")
+local decrypted = require("ikex.diagnosis.decrypted")
 local exchanges = require("ikex.exchanges")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
@@ -55,17 +56,25 @@ function providers.blowup(facts)
     return facts.needed_bytes > 0 and sent / facts.needed_bytes or nil
 end
 
--- Messages of the initiator after the set-up.
-function providers.after_setup_initiator_messages(facts)
+-- Messages of a side after the set-up.
+local function count_later_messages(facts, from_initiator)
     local count = 0
     for _, exchange in ipairs(facts.exchanges) do
         for _, list in ipairs(exchange.sets_up and NONE or { exchange.requests, exchange.responses }) do
             for _, transmission in ipairs(list) do
-                count = count + (transmission.slot.from_initiator and 1 or 0)
+                count = count + ((transmission.slot.from_initiator or false) == from_initiator and 1 or 0)
             end
         end
     end
     return count
+end
+
+function providers.after_setup_initiator_messages(facts)
+    return count_later_messages(facts, true)
+end
+
+function providers.after_setup_responder_messages(facts)
+    return count_later_messages(facts, false)
 end
 
 -- The last exchange of the set-up.
@@ -296,6 +305,17 @@ function providers.large_bytes(facts)
     return facts.large and facts.large.sum.bytes
 end
 
+-- The least message ID of a request of the initiator after the set-up.
+function providers.next_message_id(facts)
+    local least
+    for _, exchange in ipairs(facts.exchanges) do
+        if not exchange.sets_up and exchange.pair.requested_by_initiator and #exchange.requests > 0 then
+            least = math.min(least or exchange.pair.message_id, exchange.pair.message_id)
+        end
+    end
+    return least
+end
+
 -- The last exchange after the set-up.
 
 function providers.later(facts)
@@ -357,9 +377,9 @@ function providers.RESPONSE(facts)
     return new_subject(facts.last, "response", facts.response)
 end
 
--- The message with the error notify that refused a handshake, as far as it was in the clear: IKEv1 has no message with
--- one but the Informational one (RFC 2408, 4.8), which no exchange of the set-up has. A responder of IKEv2 refuses
--- another version in an INFORMATIONAL response (RFC 7296, 2.5).
+-- The message with the error notify that refused a handshake, as far as it was in the clear or decrypted: IKEv1 has no
+-- message with one but the Informational one (RFC 2408, 4.8), which no exchange of the set-up has. A responder of IKEv2
+-- refuses another version in an INFORMATIONAL response (RFC 7296, 2.5).
 function providers.REFUSAL(facts)
     local is_wrong_version = facts.reason == "INVALID_MAJOR_VERSION"
     for _, exchange in ipairs((facts.sa.version == 1 or is_wrong_version) and facts.exchanges or NONE) do
@@ -368,6 +388,12 @@ function providers.REFUSAL(facts)
             return new_subject(exchange, "request", messages.summarize(exchange.requests))
         elseif is_wrong_version and kind == INFORMATIONAL and response and response.datagrams[1].clear then
             return new_subject(exchange, "response", messages.summarize(exchange.responses))
+        end
+    end
+    local pair = decrypted.find_refusing_pair(facts.sa)
+    for _, exchange in ipairs(pair and facts.exchanges or NONE) do
+        if exchange.pair == pair then
+            return new_subject(exchange, "request", messages.summarize(exchange.requests))
         end
     end
     return facts.RESPONSE

@@ -70,6 +70,18 @@ return {
     },
     {
         code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
+        rfc = "RFC 2409, 5.5", subject = "REFUSAL",
+        -- phase 1 has ended, so its proposal was accepted
+        when = function(f)
+            return has_reason(f, "NO-PROPOSAL-CHOSEN") and f.last_type == "Quick Mode"
+        end,
+        sentence = "Phase 1 of IKEv1 was completed, and quick mode ended with NO-PROPOSAL-CHOSEN: no proposal for the "
+            .. "IPsec SA was accepted.",
+        remedy = "Compare the ESP proposals of both configurations: encryption, integrity, the key exchange method "
+            .. "(PFS group), and tunnel or transport mode. The responder's log has the reason.",
+    },
+    {
+        code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.7 and 3.10.1", subject = "REFUSAL",
         when = function(f)
             return has_reason(f, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN")
@@ -77,7 +89,7 @@ return {
         sentence = "The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy = "Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
             .. "exchange and each additional key exchange (ADDKE). The responder's log names those that it "
-            .. "accepts.",
+            .. "accepts. strongSwan answers so, too, if it has no connection for the addresses or the version of IKE.",
     },
     {
         code = "addke-not-offered", effect = "stopped", confidence = "consistent with",
@@ -179,6 +191,31 @@ return {
                 .. "own, and the version of IKE. The responder's log has the reason. Credentials are not the cause.",
     },
     {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2409, 5", subject = "REFUSAL",
+        when = function(f)
+            return has_failed_auth(f) and f.is_ikev1 and f.answered == 0 and f.responses == 0
+        end,
+        sentence = "The responder answered the first message of {last_type} with {reason}, before the initiator proved "
+            .. "its identity: consistent with a responder that has no connection for this address, identity or mode.",
+        remedy = "Check that a connection of the responder allows the addresses of this packet, the initiator's "
+            .. "identity, IKEv1, and this mode (main or aggressive) with this kind of authentication. The responder's "
+            .. "log has the reason. Keys and certificates are not the cause.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2409, 5.4", subject = "REFUSAL",
+        when = function(f)
+            return has_reason(f, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE", "INVALID-HASH-INFORMATION")
+                and f.begins_to_encrypt
+        end,
+        sentence = "The first encrypted message of IKEv1's main mode was refused with {reason}: consistent with "
+            .. "different pre-shared keys, because the responder cannot decrypt the message then.",
+        remedy =
+            "Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log has "
+                .. "an error about the message's payloads.",
+    },
+    {
         code = "auth-failed", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.21.2", subject = "REFUSAL",
         when = function(f)
@@ -246,6 +283,17 @@ return {
         remedy =
             "Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet has "
                 .. "a version that the responder speaks.",
+    },
+    {
+        code = "ts-unacceptable", effect = "stopped", confidence = "certain",
+        rfc = "RFC 2409, 5.5", subject = "REFUSAL",
+        when = function(f)
+            return has_reason(f, "INVALID-ID-INFORMATION") and f.last_type == "Quick Mode"
+        end,
+        sentence = "Phase 1 of IKEv1 was completed, and quick mode ended with INVALID-ID-INFORMATION: the networks of "
+            .. "the IPsec SA, which quick mode sends as identities, were not accepted.",
+        remedy = "The networks of both configurations have to be the same, with the sides exchanged: local networks of "
+            .. "the initiator are remote ones of the responder. IKEv1 does not narrow them.",
     },
     {
         code = "error-notify", effect = "stopped", confidence = "certain",

@@ -14,6 +14,7 @@ local IKE_SA_INIT = 34
 local INTERMEDIATE_SUPPORTED, INVALID_KE_PAYLOAD = 16438, 17
 local AUTHENTICATION_METHOD = 3 -- attribute of IKEv1's phase 1
 -- Authentication with pre-shared keys (RFC 2409, appendix A; draft-ietf-ipsec-isakmp-xauth-06).
+local CLEAR_EXCHANGES = 2 -- of IKEv1's main mode, before the encrypted one
 local PRE_SHARED = { [1] = true, [65001] = true, [65002] = true }
 
 -- Bytes of the output of the PRFs whose names do not tell them; others are AES with blocks of 16 bytes.
@@ -168,6 +169,11 @@ function providers.auth_room(facts)
     return 8 + 8 + (bits and math.floor(bits / 8) or PRF_BYTES[prf] or SHORTEST_PRF)
 end
 
+-- Least bytes of an AUTH payload.
+function providers.auth_payload_room(facts)
+    return facts.auth_room - 8
+end
+
 -- Whether IKEv1 authenticates the initiator with a pre-shared key.
 function providers.initiator_has_psk(facts)
     local attributes = (facts.sa.phase1 or NONE).attributes
@@ -176,6 +182,12 @@ end
 
 function providers.is_ikev1(facts)
     return facts.sa.version == 1
+end
+
+-- Whether the last exchange is the first encrypted one of IKEv1's main mode with pre-shared keys.
+function providers.begins_to_encrypt(facts)
+    return facts.is_ikev1 and facts.last_type == "Main Mode" and facts.answered == CLEAR_EXCHANGES
+        and facts.initiator_has_psk
 end
 
 -- Decrypted payloads of handshakes that failed, or that have no CHILD_SA.

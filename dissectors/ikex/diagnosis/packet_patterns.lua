@@ -15,7 +15,6 @@ local MANY_IGNORED = 3 -- retransmissions of a request after its response
 local CHILD_ROOM = 117
 -- A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 local CHILD_BYTES = 60
-local CLEAR_EXCHANGES = 2 -- of IKEv1's main mode, before the encrypted one
 
 local function has_no_response(f)
     return f.outcome == "unanswered" and f.responses == 0
@@ -85,6 +84,23 @@ return {
         remedy =
             "Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
                 .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+    },
+    {
+        code = "aaa-rejected", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.16; RFC 3748, 4.2", subject = "RESPONSE",
+        -- an EAP-Success, which is as short as an EAP-Failure, is followed by another IKE_AUTH request
+        when = function(f)
+            return f.outcome == "completed" and f.auth_exchanges > 1 and f.next_message_id == f.last_message_id + 1
+                and f.response_room ~= nil and f.response_room < f.auth_payload_room
+        end,
+        sentence =
+            "The last of {auth_exchanges} IKE_AUTH responses has {response_ike_bytes} encrypted bytes, no room for an "
+                .. "AUTH payload, and the next request of the initiator was not IKE_AUTH: consistent with an EAP "
+                .. "failure, or with an initiator that gave up.",
+        remedy =
+            "Give the keys (--keys with a log of the daemon) to read the messages. Check user name, password or "
+                .. "certificate, and the EAP methods that both allow. The logs of the responder and of the AAA server "
+                .. "have the reason.",
     },
     {
         code = "childless", effect = "stopped", confidence = "consistent with",
@@ -235,7 +251,9 @@ return {
         code = "udp-4500-blocked", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.23; RFC 3948, 2", subject = "REQUEST", also = true,
         when = function(f)
+            -- a responder that cannot decrypt the request may send an error notify, from UDP port 500, for each one
             return has_no_response(f) and f.on_4500 and not f.passed_4500 and f.answered > 0
+                and f.after_setup_responder_messages == 0
         end,
         sentence =
             "The handshake stops where it changes to UDP port 4500: the {last_type} request was sent {sent} on that "
@@ -276,8 +294,7 @@ return {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 2409, 5.4", subject = "REQUEST",
         when = function(f)
-            return has_no_response(f) and f.is_ikev1 and f.last_type == "Main Mode"
-                and f.answered == CLEAR_EXCHANGES and f.initiator_has_psk
+            return has_no_response(f) and f.begins_to_encrypt
         end,
         sentence =
             "The responder stopped answering at the first encrypted message of IKEv1's main mode, which was sent "

@@ -207,20 +207,25 @@ def _get_ikev1_outcome(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
 
 def _find_ikev1_failure(content: DecodedMessage) -> str | None:
     """The reason if this message ends the handshake."""
+    error = find_ikev1_error(content)
+    if error is not None:
+        return error
+    attributes = content.get_bodies(ikev1_registry.Ikev1PayloadType.ATTRIBUTES)
+    return _XAUTH_FAILURE if any(map(_is_xauth_failure, attributes)) else None
+
+
+def find_ikev1_error(content: DecodedMessage) -> str | None:
+    """The name of the first error notify in an Informational message of IKEv1."""
     # few captures have IKEv1
     from ikeanalyze.wire.ikev1.payloads import Ikev1Notify, decode_ikev1_payload
     from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 
+    if content.exchange_type != ikev1_registry.Ikev1ExchangeType.INFORMATIONAL:
+        return None
     for payload in content.payloads:
         body = decode_ikev1_payload(payload)
-        if (
-            content.exchange_type == ikev1_registry.Ikev1ExchangeType.INFORMATIONAL
-            and isinstance(body, Ikev1Notify)
-            and body.type < FIRST_STATUS
-        ):
+        if isinstance(body, Ikev1Notify) and body.type < FIRST_STATUS:
             return get_name(Ikev1NotifyType, body.type)
-        if payload.type == ikev1_registry.Ikev1PayloadType.ATTRIBUTES and _is_xauth_failure(payload.body):
-            return _XAUTH_FAILURE
     return None
 
 

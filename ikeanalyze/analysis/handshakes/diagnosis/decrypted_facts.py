@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import find_ikev1_error
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import DecryptedFacts
 from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.identification import format_identity
@@ -16,6 +18,7 @@ from ikeanalyze.wire.ikev2.payloads import parse_certificate, parse_identificati
 from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import parse_traffic_selectors
 from ikeanalyze.wire.registries.eap import EapCode
+from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.text import shorten_text
@@ -61,6 +64,7 @@ def _collect(messages: "list[DecodedMessage]", time: int) -> DecryptedFacts:
         wanted_identity=_find_identity(requests, PayloadType.IDR),
         responder_identity=_find_identity(responses, PayloadType.IDR),
         rejected_by=_find_rejecting_side(messages),
+        refusing_exchange=_find_refusing_exchange(messages),
         eap_failed=_find_eap_failure(responses),
         certificate_problem=_find_certificate_problem(auths, time),
         selectors=_describe_selectors(requests),
@@ -78,9 +82,21 @@ def _find_identity(messages: "Iterable[DecodedMessage]", kind: PayloadType) -> s
 
 def _find_rejecting_side(messages: "Iterable[DecodedMessage]") -> str | None:
     for message in messages:
+        if message.protocol == Protocol.IKEV1:
+            if find_ikev1_error(message) == Ikev1NotifyType.AUTHENTICATION_FAILED.label:
+                return "initiator" if message.from_initiator else "responder"
+            continue
         for notify in message.parse_bodies(PayloadType.NOTIFY, parse_notify):
             if notify.type == NotifyType.AUTHENTICATION_FAILED:
                 return "initiator" if message.from_initiator else "responder"
+    return None
+
+
+def _find_refusing_exchange(messages: "Iterable[DecodedMessage]") -> int | None:
+    """The informational exchange of IKEv1 with an error notify."""
+    for message in messages:
+        if message.protocol == Protocol.IKEV1 and find_ikev1_error(message) is not None:
+            return message.exchange
     return None
 
 

@@ -48,6 +48,17 @@ def _auth_failed(s: Suspect) -> bool:
     return _failed(s, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 
 
+def _begins_to_encrypt(s: Suspect) -> bool:
+    """The last exchange is the first encrypted one of IKEv1's main mode with pre-shared keys."""
+    return (
+        s.protocol == "IKEv1"
+        and s.last_type == "Main Mode"
+        and s.answered == _CLEAR_EXCHANGES
+        and s.auth_initiator is not None
+        and s.auth_initiator.startswith("psk")
+    )
+
+
 def _stopped(s: Suspect) -> bool:
     return s.outcome in ("failed", "unanswered", "half-open", "cut")
 
@@ -184,12 +195,26 @@ RULES: Final = (
         code="no-proposal-chosen",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
+        rfc="RFC 2409, 5.5",
+        subject=Subject.REFUSAL,
+        # phase 1 has ended, so its proposal was accepted
+        when=lambda s: _failed(s, "NO-PROPOSAL-CHOSEN") and s.last_type == "Quick Mode",
+        sentence="Phase 1 of IKEv1 was completed, and quick mode ended with NO-PROPOSAL-CHOSEN: no proposal for the IPsec SA "
+        "was accepted.",
+        remedy="Compare the ESP proposals of both configurations: encryption, integrity, the key exchange method (PFS "
+        "group), and tunnel or transport mode. The responder's log has the reason.",
+    ),
+    Rule(
+        code="no-proposal-chosen",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.REFUSAL,
         when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
         sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
-        "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts.",
+        "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts. strongSwan "
+        "answers so, too, if it has no connection for the addresses or the version of IKE.",
     ),
     Rule(
         code="addke-not-offered",
@@ -303,6 +328,34 @@ RULES: Final = (
     Rule(
         code="auth-failed",
         effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5",
+        subject=Subject.REFUSAL,
+        when=lambda s: _auth_failed(s) and s.protocol == "IKEv1" and s.answered == 0 and s.responses == 0,
+        sentence="The responder answered the first message of {last_type} with {reason}, before the initiator proved its "
+        "identity: consistent with a responder that has no connection for this address, identity or mode.",
+        remedy="Check that a connection of the responder allows the addresses of this packet, the initiator's identity, "
+        "IKEv1, and this mode (main or aggressive) with this kind of authentication. The responder's log has the reason. "
+        "Keys and certificates are not the cause.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.4",
+        subject=Subject.REFUSAL,
+        when=lambda s: (
+            _failed(s, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE", "INVALID-HASH-INFORMATION")
+            and _begins_to_encrypt(s)
+        ),
+        sentence="The first encrypted message of IKEv1's main mode was refused with {reason}: consistent with different "
+        "pre-shared keys, because the responder cannot decrypt the message then.",
+        remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log has "
+        "an error about the message's payloads.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.REFUSAL,
@@ -372,6 +425,18 @@ RULES: Final = (
         sentence="The responder does not accept the version of IKE of the {last_type} request ({reason}).",
         remedy="Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet has "
         "a version that the responder speaks.",
+    ),
+    Rule(
+        code="ts-unacceptable",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 2409, 5.5",
+        subject=Subject.REFUSAL,
+        when=lambda s: _failed(s, "INVALID-ID-INFORMATION") and s.last_type == "Quick Mode",
+        sentence="Phase 1 of IKEv1 was completed, and quick mode ended with INVALID-ID-INFORMATION: the networks of the IPsec "
+        "SA, which quick mode sends as identities, were not accepted.",
+        remedy="The networks of both configurations have to be the same, with the sides exchanged: local networks of the "
+        "initiator are remote ones of the responder. IKEv1 does not narrow them.",
     ),
     Rule(
         code="error-notify",
@@ -462,6 +527,26 @@ RULES: Final = (
         "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
         "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+    ),
+    Rule(
+        code="aaa-rejected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.16; RFC 3748, 4.2",
+        subject=Subject.RESPONSE,
+        # an EAP-Success, which is as short as an EAP-Failure, is followed by another IKE_AUTH request
+        when=lambda s: (
+            s.outcome == "completed"
+            and s.auth_exchanges > 1
+            and s.next_message_id == s.last_message_id + 1
+            and _has_at_most(s.response_room, s.auth_payload_room - 1)
+        ),
+        sentence="The last of {auth_exchanges} IKE_AUTH responses has {response_ike_bytes} encrypted bytes, no room for "
+        "an AUTH payload, and the next request of the initiator was not IKE_AUTH: consistent with an EAP failure, or "
+        "with an initiator that gave up.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the messages. Check user name, password or "
+        "certificate, and the EAP methods that both allow. The logs of the responder and of the AAA server have the "
+        "reason.",
     ),
     Rule(
         code="childless",
@@ -714,7 +799,14 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.23; RFC 3948, 2",
         subject=Subject.REQUEST,
-        when=lambda s: _without_response(s) and s.on_4500 and not s.passed_4500 and s.answered > 0,
+        # a responder that cannot decrypt the request may send an error notify, from UDP port 500, for each one
+        when=lambda s: (
+            _without_response(s)
+            and s.on_4500
+            and not s.passed_4500
+            and s.answered > 0
+            and s.after_setup_responder_messages == 0
+        ),
         sentence="The handshake stops where it changes to UDP port 4500: the {last_type} request was sent {sent} on that "
         "port and never answered, and the responder sent nothing from it in the whole capture: consistent with "
         "a firewall that blocks the port{behind_responder}.",
@@ -753,14 +845,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 2409, 5.4",
         subject=Subject.REQUEST,
-        when=lambda s: (
-            _without_response(s)
-            and s.protocol == "IKEv1"
-            and s.last_type == "Main Mode"
-            and s.answered == _CLEAR_EXCHANGES
-            and s.auth_initiator is not None
-            and s.auth_initiator.startswith("psk")
-        ),
+        when=lambda s: _without_response(s) and _begins_to_encrypt(s),
         sentence="The responder stopped answering at the first encrypted message of IKEv1's main mode, which was sent "
         "{sent}: consistent with different pre-shared keys, because it cannot decrypt the message then.",
         remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log "

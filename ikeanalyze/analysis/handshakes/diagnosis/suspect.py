@@ -26,6 +26,7 @@ class DecryptedFacts(Struct, frozen=True):
     wanted_identity: str | None = None  # IDr of the request: the responder that the initiator wants
     responder_identity: str | None = None  # IDr of the response
     rejected_by: str | None = None  # who sent AUTHENTICATION_FAILED
+    refusing_exchange: int | None = None  # row of the exchange of IKEv1 with an error notify
     eap_failed: str | None = None  # "EAP failure"
     certificate_problem: str | None = None  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
     selectors: str | None = None  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
@@ -63,6 +64,7 @@ class Suspect(Struct, frozen=True):
     aaa_response_messages: int | None
     aaa_retransmitted_messages: int | None
     after_setup_initiator_messages: int
+    after_setup_responder_messages: int
     vantage: str
     path_rtt_ns: int | None
     path_rtt_source: str | None
@@ -101,6 +103,9 @@ class Suspect(Struct, frozen=True):
     shortest_timer_ns: int | None  # least time between two transmissions of a request; None: none was repeated
     slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions
     large_bytes: int | None  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
+
+    # of the exchanges after the set-up
+    next_message_id: int | None  # least message ID of a request of the initiator
 
     # of the last exchange after the set-up
     later_type: str | None
@@ -142,7 +147,12 @@ class Suspect(Struct, frozen=True):
         authentication is the output of the PRF (RFC 7296, 2.15 and 2.16; RFC 7619, 2.1). Signatures have 64 bytes or
         more, as many as the longest output of a PRF (apart from DSS with SHA-1, which RFC 8247, 3.1, advises against).
         """
-        return 8 + 8 + get_prf_bytes(self.prf)
+        return 8 + self.auth_payload_room
+
+    @property
+    def auth_payload_room(self) -> int:
+        """Least bytes of an AUTH payload: see `auth_room`."""
+        return 8 + get_prf_bytes(self.prf)
 
 
 #: Bytes of the output of the PRFs whose names do not tell them; others are AES with blocks of 16 bytes.

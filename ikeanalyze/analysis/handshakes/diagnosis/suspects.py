@@ -127,7 +127,8 @@ def collect_facts(
     rows = exchanges.handshake[set_up.last].astype(np.int64)
     collector = _Collector(state, answers, ExchangeMessages.collect(suspects, state, short), set_up, rows)
     columns, subjects = collector.summarise_last()
-    for more, messages in (collector.summarise_set_ups(), collector.summarise_later()):
+    decrypted = _collect_decrypted_facts(handshakes, state, rows)
+    for more, messages in (collector.summarise_set_ups(), collector.summarise_later(decrypted)):
         columns.update(more)
         subjects.update(messages)
     errors = collect_icmp_facts(icmp_errors, matched, state, suspects)
@@ -152,7 +153,7 @@ def collect_facts(
     objects: dict[str, tuple[Mapping[int, object], object]] = {
         "request_errors": (about[0], None),
         "response_errors": (about[1], None),
-        "decrypted": (_collect_decrypted_facts(handshakes, state, rows), NOTHING_DECRYPTED),
+        "decrypted": (decrypted, NOTHING_DECRYPTED),
     }
     return SuspectFacts(rows, columns, objects, subjects)
 
@@ -318,8 +319,10 @@ class _Collector(Struct, frozen=True):
             Subject.LARGE_MESSAGE: large,
         }
 
-    def summarise_later(self) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
-        """The last exchange after each set-up that has one."""
+    def summarise_later(
+        self, decrypted: Mapping[int, DecryptedFacts]
+    ) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
+        """The last exchange after each set-up that has one; `decrypted` has facts by number of the suspect."""
         exchanges, messages = self.state.exchanges, self.messages
         rows = np.flatnonzero(~exchanges.set_up)
         rows = rows[self._is_suspect(exchanges.handshake[rows])]
@@ -328,6 +331,7 @@ class _Collector(Struct, frozen=True):
         request = messages.find(later, response=False)
         sides = TextColumn(("responder", "initiator"), exchanges.initiator_asked[later].astype(np.uint8))
         columns = {
+            "next_message_id": self._find_next_message_ids(rows),
             "later_type": (TextColumn(build_type_names(), self._get_types(later)), known),
             "later_by": (sides, known),
             "later_sent": (messages.describe_transmissions(request), known),
@@ -338,15 +342,24 @@ class _Collector(Struct, frozen=True):
         }
         return columns, {
             Subject.LATER_REQUEST: self._make_subject(later, response=False),
-            Subject.REFUSAL: self._find_refusals(rows),
+            Subject.REFUSAL: self._find_refusals(rows, decrypted),
         }
 
-    def _find_refusals(self, later: Int64Array) -> SubjectColumns:
-        """The message with the error notify that refused each suspect, as far as it was in the clear.
+    def _find_next_message_ids(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """The least message ID of a request of the initiator in exchanges after the set-ups, null: there is none."""
+        exchanges = self.state.exchanges
+        rows = later[exchanges.initiator_asked[later] & (exchanges.request_messages[later] > 0)]
+        none = 1 << 32
+        least = np.full(len(self.rows), none, np.int64)
+        np.minimum.at(least, self._number_suspects(exchanges.handshake[rows]), exchanges.message_id[rows])
+        return least, least < none
+
+    def _find_refusals(self, later: Int64Array, decrypted: Mapping[int, DecryptedFacts]) -> SubjectColumns:
+        """The message with the error notify that refused each suspect, as far as it was in the clear or decrypted.
 
         IKEv1 has no message with an error notify but the Informational one (RFC 2408, 4.8), which no exchange of the
         set-up has. A responder of IKEv2 refuses another version in an INFORMATIONAL response (RFC 7296, 2.5). `later`
-        are the exchanges after the set-ups.
+        are the exchanges after the set-ups, `decrypted` facts by number of the suspect.
         """
         state, messages, last = self.state, self.messages, self.set_up.last
         exchanges = state.exchanges
@@ -360,6 +373,9 @@ class _Collector(Struct, frozen=True):
         # in the reverse order, so that the first one counts
         rows = rows[(place >= 0) & (state.datagrams.flags[first] & FLAG_ENCRYPTED == 0)][::-1]
         informational = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
+        for number, facts in decrypted.items():
+            if informational[number] < 0 and facts.refusing_exchange is not None:
+                informational[number] = facts.refusing_exchange
         response = (informational < 0) | (exchanges.protocol[informational] == int(Protocol.IKEV2))
         place = np.where(informational < 0, messages.find(last, response=True), self._find_refusal(informational))
         return self._describe(np.where(informational < 0, last, informational), response, messages.frames, place)

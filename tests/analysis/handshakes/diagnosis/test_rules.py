@@ -7,9 +7,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from scapy.layers.inet import UDP
+from scapy.utils import rdpcap, wrpcap
 
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import get_prf_bytes
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.wire.registries.ikev2_transforms import Prf
 from tests.analysis.analyse_captures import analyse, only, unsorted
@@ -35,6 +38,16 @@ def test_the_vectors_have_their_diagnosis(case):
     assert case.says in first["message"]
     for entry in row["diagnosis"]:
         assert "None" not in entry["message"] + entry["remedy"]
+
+
+def test_an_eap_failure_is_recognised_without_keys_and_without_the_aaa_link(tmp_path):
+    """The log of the responder: "received RADIUS Access-Reject from server 'aaa'", and then EAP/FAIL in response 3."""
+    path = tmp_path / "without-radius.pcap"
+    packets = rdpcap(str(CAPTURES / "faults" / "aaa-rejects.pcapng"))
+    wrpcap(str(path), [packet for packet in packets if UDP not in packet or 1812 not in (packet.sport, packet.dport)])
+    [entry] = only(read_captures(path))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("aaa-rejected", "consistent with")
+    assert (entry["exchange"], entry["message_id"], entry["kind"]) == ("IKE_AUTH", 3, "response")
 
 
 def test_what_the_responder_accepted_in_another_handshake_is_named():
@@ -65,6 +78,45 @@ def test_the_evidence_of_a_refusal_in_ikev1_is_the_informational_message():
     (entry,) = only(analyse(refuse_main_mode()))["diagnosis"]
     message = f"{entry['exchange']} {entry['message_id']} {entry['kind']} {entry['sender']}"
     assert (entry["code"], message, entry["frames"]) == ("no-proposal-chosen", "Informational 7 request responder", [2])
+
+
+def test_a_first_message_of_ikev1_is_refused_before_there_were_credentials():
+    """strongSwan 5.9 logs "none allows pre-shared key authentication using Aggressive Mode"."""
+    sa = Old(aggressive=True)
+    authentication_failed = struct.pack(">IBBH", 1, 1, 0, 24)
+    payloads = [(ikev1.NOTIFY, authentication_failed)]
+    trace = Trace()
+    trace.send(0, sa.phase1[0][0])
+    refusal = ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7)
+    trace.send(20 * MS, refusal, from_initiator=False)
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert (entry["code"], entry["confidence"], entry["frames"]) == ("auth-failed", "consistent with", [2])
+    assert "before the initiator proved its identity" in entry["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "code", "confidence", "message", "frames", "words"),
+    [
+        ("wrong-psk", "responder.log.gz", "auth-failed", "consistent with", "Informational request responder", [6],
+         "refused with PAYLOAD-MALFORMED: consistent with different pre-shared keys"),
+        ("wrong-psk", None, "auth-failed", "consistent with", "Main Mode request initiator", [5, 7, 9, 11],
+         "sent 4 times in 3.0 s: consistent with different pre-shared keys"),
+        ("aggressive-wrong-psk", "initiator.log.gz", "auth-failed", "certain", "Aggressive Mode response responder", [2],
+         "The initiator refused the responder's authentication with AUTHENTICATION-FAILED."),
+        ("other-esp-proposal", "keys.json", "no-proposal-chosen", "certain", "Informational request responder", [8],
+         "no proposal for the IPsec SA was accepted."),
+        ("wrong-network", "keys.json", "ts-unacceptable", "certain", "Informational request responder", [8],
+         "quick mode ended with INVALID-ID-INFORMATION"),
+    ],
+)  # fmt: skip
+def test_refusals_of_ikev1_between_strongswans(name, keys, code, confidence, message, frames, words):
+    """What the daemons log about these faults is in captures/faults/faults.toml."""
+    stem = CAPTURES / "faults" / f"ikev1-{name}"
+    options = ReadOptions(keys=[f"{stem}.{keys}"] if keys else [])
+    [entry] = only(read_captures(f"{stem}.pcapng", options))["diagnosis"]
+    assert (entry["code"], entry["confidence"], entry["frames"]) == (code, confidence, frames)
+    assert f"{entry['exchange']} {entry['kind']} {entry['sender']}" == message
+    assert words in entry["message"]
 
 
 @pytest.mark.parametrize(
