@@ -321,7 +321,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port, 
             queue:segment(number, time, pinfo.len, raw(tvb), source_port, destination_port)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
-        elseif source_port == 0 then
+        elseif source_port == 0 or packet.TUNNEL_PORTS[destination_port] then
             queue:without_ports(number, time, pinfo.len, raw(tvb))
         end
         if not has_window then

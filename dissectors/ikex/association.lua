@@ -238,11 +238,12 @@ local function begins_within(candidate)
     return candidate.protocol == 2 and candidate.begins_later and candidate.requests == 0 and not candidate.answered
 end
 
--- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
+-- The IKE SA of later messages that came before its request, if it is the only one with this SPI. Those of IKEv1 do not
+-- tell which address is the initiator's.
 local function find_without_request(group, parsed, address)
-    local only = group.only
-    local fits = group.count == 1 and only.requests == 0 and only.protocol == parsed.head.major
-    return fits and (only.address == address or begins_within(only)) and only or nil
+    local only, version = group.only, parsed.head.major
+    local fits = group.count == 1 and only.requests == 0 and only.protocol == version
+    return fits and (version == 1 or only.address == address or begins_within(only)) and only or nil
 end
 
 -- The IKE SA of a request; nil: its response decides.

@@ -29,7 +29,7 @@ local NUMBER, TIME, BYTES, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram
     Datagram.BYTES, Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
 
-local add_usual, process_record, process_stream_message, update_stream_message
+local add_usual, process_record, process_reassembled, update_reassembled
 
 --- An empty capture; `keyring`: all key sets; `has_window`: rows are drawn while it grows (module `liveness`);
 -- `tcp_ports`: those of IKE in TCP, as keys.
@@ -49,12 +49,12 @@ function Capture.new(keyring, has_window, tcp_ports)
         lists = {}, -- the datagrams of frames that have several
         finished = false, -- all frames have been processed
         unremarkable = {}, -- by number of an IKE SA, for `findings.is_unremarkable`
-        recounted = {}, -- IKE SAs of which TCP segments repeated messages, as keys
+        recounted = {}, -- IKE SAs with messages of which more frames came later, as keys
     }, Capture)
     self.queue = PacketQueue.new(keyring.size > 0, tcp_ports or {}, function(found)
-        process_stream_message(self, found)
+        process_reassembled(self, found)
     end, function(found)
-        update_stream_message(self, found)
+        update_reassembled(self, found)
     end)
     self.association = Association.new(function(parsed)
         return self.conversation:new_sa(parsed)
@@ -198,7 +198,7 @@ local function parse_record(self, record, datagram, incomplete)
     if not head or head.length < message.HEADER or head.invalid then
         return
     end
-    if head.length > (record.size or record.length) and not incomplete then
+    if head.length > (record.size or record.length) then
         return
     end
     local last = at + head.length - 1
@@ -231,42 +231,31 @@ local function parse_record(self, record, datagram, incomplete)
     add_datagram(self, datagram, parsed)
 end
 
--- A datagram of the IP fragments of a group.
-local function new_grouped_datagram(number, group)
-    local datagram = Datagram.new(number, group.time, group.size_on_wire, group.ttl, group.id)
-    datagram.last_time, datagram.frames, datagram.ip_fragments = group.last_time, #group.numbers, true
-    datagram.numbers, datagram.repeated = group.numbers, group.repeated
-    return datagram
-end
-
 function process_record(self, record)
-    local datagram
-    if record.group then
-        datagram = new_grouped_datagram(record.number, record.group)
-    else
-        datagram = Datagram.new(record.number, record.time, record.frame_size, record.ttl, record.ip_id)
-    end
-    parsed.several_frames = datagram.numbers ~= nil
+    local datagram = Datagram.new(record.number, record.time, record.frame_size, record.ttl, record.ip_id)
+    parsed.several_frames = false
     parse_record(self, record, datagram, false)
 end
 
--- Add a message of a TCP stream, see `Streams`.
-function process_stream_message(self, found)
-    local datagram = Datagram.new(found.number, found.time, found.bytes)
+-- Add a message of a TCP stream or of IP fragments, see `Streams` and `Fragments`. Returns its datagram.
+function process_reassembled(self, found)
+    local datagram = Datagram.new(found.number, found.time, found.bytes, found.ttl, found.ip_id)
     datagram.numbers, datagram.repeated = found.numbers, found.repeated
     datagram.frames, datagram.last_time = #found.numbers, max(found.time, found.last_time)
-    datagram.incomplete, parsed.several_frames = found.incomplete, true
-    local stream = found.stream
+    datagram.incomplete, datagram.ip_fragments = found.incomplete, found.ip_fragments
+    parsed.several_frames = true
+    local ends = found.stream or found
     found.datagram = datagram
     parse_record(self, {
         data = found.data, at = 1, length = #found.data, size = found.size,
-        source = stream.source, source_port = stream.source_port,
-        destination = stream.destination, destination_port = stream.destination_port,
+        source = ends.source, source_port = ends.source_port,
+        destination = ends.destination, destination_port = ends.destination_port,
     }, datagram, found.incomplete or false)
+    return datagram
 end
 
--- Count more segments of a message of a TCP stream.
-function update_stream_message(self, found)
+-- Count more frames of a message of a TCP stream or of IP fragments.
+function update_reassembled(self, found)
     local datagram = found.datagram
     if not datagram then
         return -- it is queued
@@ -344,15 +333,8 @@ function Capture:finish()
     end
     self.finished = false
     queue:process(self.process_record, self.add_usual, self:final_time())
-    for _, group in ipairs(self.queue.fragments:incomplete(self:final_time())) do
-        local datagram = new_grouped_datagram(group.numbers[1], group)
-        datagram.incomplete, parsed.several_frames = true, true
-        local ike = group.ike
-        local record = {
-            data = ike.data, at = 1, length = #ike.data, source = ike.source, source_port = ike.source_port,
-            destination = ike.destination, destination_port = ike.destination_port,
-        }
-        parse_record(self, record, datagram, true)
+    for _, found in ipairs(queue:take_incomplete()) do
+        local datagram = process_reassembled(self, found)
         if datagram[SLOT] then
             local sa = datagram[SLOT].pair.sa
             Conversation.recount_bytes(sa)

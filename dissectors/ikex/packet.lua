@@ -10,6 +10,7 @@ local byte, char, find, floor, sub = string.byte, string.char, string.find, math
 local ICMP, TCP, UDP, FRAGMENT, ESP, ICMPV6 = 1, 6, 17, 44, 50, 58
 local TCP_HEADER = 20 -- bytes, without options
 local MAX_IP_POSITION = 64 -- of an IP header: no link layer needs more bytes before it
+local MAX_HEADERS = 4096 -- before the header of TCP or UDP: those of all tunnels and extensions
 local NON_ESP_MARKER = "\0\0\0\0"
 -- Positions in IPv4 in Ethernet, which most frames are: of the headers, and of the message without and behind a marker.
 local USUAL_IP, USUAL_UDP, USUAL_UNMARKED, USUAL_MARKED = 15, 35, 43, 47
@@ -40,14 +41,21 @@ end
 
 -- IPv6 extension headers that may precede UDP or TCP: hop by hop, routing, destination options (RFC 8200, 4).
 local EXTENSIONS = { [0] = true, [43] = true, [60] = true }
+local MAX_EXTENSIONS = 2048 -- bytes, those of the largest one
+
+-- Whether a fragment header, at position `header`, is of a whole packet (RFC 6946).
+local function is_atomic(frame, header)
+    local word = u16(frame, header + 2)
+    return byte(frame, header + 1) == 0 and word >= 0 and word < 8 and word % 2 == 0
+end
 
 -- Position of the IPv6 header whose extension headers end before position `at`; nil if there is none.
 local function find_ipv6_with_extensions(frame, at, protocol)
-    for ip = 1, math.min(at - 48, MAX_IP_POSITION) do
+    for ip = at - 48, math.max(1, at - 40 - MAX_EXTENSIONS), -8 do -- the sizes of headers are multiples of 8
         local following = byte(frame, ip + 6)
-        if floor(byte(frame, ip) / 16) == 6 and EXTENSIONS[following] then
+        if floor(byte(frame, ip) / 16) == 6 and (EXTENSIONS[following] or following == FRAGMENT) then
             local header = ip + 40
-            while EXTENSIONS[following] and header < at do
+            while header < at and (EXTENSIONS[following] or (following == FRAGMENT and is_atomic(frame, header))) do
                 following, header = byte(frame, header), header + 8 + 8 * byte(frame, header + 1)
             end
             if header == at and following == protocol then
@@ -72,7 +80,7 @@ local function find_transport(frame, source_port, destination_port, protocol)
     local from = 1
     while true do
         local at = find(frame, ports, from, true)
-        if not at then
+        if not at or at > MAX_HEADERS then
             return nil
         end
         local ip, version = find_ip_before(frame, at, protocol)
@@ -97,10 +105,10 @@ function packet.datagram(frame, source_port, destination_port)
     return udp, ip, version, version == 4 and u16(frame, ip + 6) % 0x4000 ~= 0
 end
 
---- A fast test for the most frequent frames: whether this is UDP in IPv4 in Ethernet with a non-ESP marker. If false,
--- the frame may still have a marker.
+--- A fast test for the most frequent frames: whether this is UDP in IPv4 in Ethernet with a non-ESP marker, and no IP
+-- fragment. If false, the frame may still have a marker.
 function packet.is_marked(frame, source_port, destination_port)
-    if byte(frame, 15) ~= 0x45 or byte(frame, 24) ~= UDP then
+    if byte(frame, 15) ~= 0x45 or byte(frame, 24) ~= UDP or u16(frame, USUAL_IP + 6) % 0x4000 ~= 0 then
         return false
     end
     local a, b, c, d, _, _, _, _, e, f, g, h = byte(frame, 35, 46)
@@ -276,12 +284,12 @@ function packet.segment(frame, frame_size, source_port, destination_port)
     }
 end
 
--- Whether an IP header begins at position `at` of a frame with `size` bytes on the wire: only padding may follow its
--- packet.
-local function is_ip(frame, at, size)
+-- Position of the last byte of the IP packet that begins at position `at` of a frame with `size` bytes on the wire, nil
+-- if no IP header begins there. Only padding may follow a packet. `last`: of the packet around it, if there is one.
+local function find_ip_end(frame, at, size, last)
     local head = byte(frame, at)
     if not head or at + 19 > #frame then
-        return false
+        return nil
     end
     local length
     if head >= 0x45 and head <= 0x4F then
@@ -289,60 +297,128 @@ local function is_ip(frame, at, size)
     elseif head >= 0x60 and head <= 0x6F then
         length = u16(frame, at + 4) + 40
     else
-        return false
+        return nil
     end
-    local left = size - at + 1
-    return length == left or (length < left and size <= 64)
+    local left = (last or size) - at + 1
+    return (length == left or (not last and length < left and size <= 64)) and at + length - 1 or nil
 end
 
 -- Positions of the IP header after Ethernet, Linux cooked, raw, VLAN, Linux cooked 2, loopback.
 local USUAL_POSITIONS = { 15, 17, 1, 19, 21, 5 }
+-- Protocols of tunnels in IP, and the most bytes of their headers before an IP packet.
+local TUNNELS = { [4] = true, [UDP] = true, [41] = true, [47] = true, [97] = true, [115] = true, [137] = true }
+local MAX_TUNNEL_HEADERS = 64
+--- UDP ports of tunnels (IANA): the ports of a packet in which Wireshark found no others.
+packet.TUNNEL_PORTS = {
+    [1701] = true, [2152] = true, [4754] = true, [4789] = true, [4790] = true, [6081] = true, [6635] = true,
+    [8472] = true, [37008] = true,
+}
+local MAX_TUNNELS = 4 -- inside each other
 
---- The IP fragment in a frame: {key, id, ttl, offset, more, first, last, proto, at, version}; nil if there is none.
+-- The protocol of the IP packet at position `at`, and the position of its payload.
+local function read_protocol(frame, at)
+    local head = byte(frame, at)
+    if head < 0x50 then
+        return byte(frame, at + 9), at + head % 16 * 4
+    end
+    local protocol, payload = byte(frame, at + 6), at + 40
+    while EXTENSIONS[protocol] do
+        local following, length = byte(frame, payload, payload + 1)
+        if not length then
+            return nil
+        end
+        protocol, payload = following, payload + 8 + 8 * length
+    end
+    return protocol, payload
+end
+
+-- The IP fragment of UDP inside the IP packet at position `at`, which ends at `last`; nil if it is in no tunnel.
+local function find_in_tunnels(frame, at, size, last)
+    for _ = 1, MAX_TUNNELS do
+        local protocol, payload = read_protocol(frame, at)
+        if not TUNNELS[protocol] then
+            return nil
+        end
+        local inner, finish
+        for position = payload, payload + MAX_TUNNEL_HEADERS do
+            finish = find_ip_end(frame, position, size, last)
+            if finish then
+                inner = position
+                break
+            end
+        end
+        if not inner then
+            return nil
+        end
+        local fragment = packet.ip_fragment_at(frame, inner)
+        if fragment then
+            return fragment
+        end
+        at, last = inner, finish
+    end
+    return nil
+end
+
+--- The IP fragment of UDP in a frame: {key, id, ttl, offset, more, first, last, at, version}; nil if there is none.
 -- `first` and `last`: positions of its payload in the frame; `at`: position of its IP header; `size`: bytes of the
 -- frame on the wire.
 function packet.ip_fragment(frame, size)
-    for _, at in ipairs(USUAL_POSITIONS) do
-        if is_ip(frame, at, size) then
-            return packet.ip_fragment_at(frame, at)
+    local at, last
+    for _, position in ipairs(USUAL_POSITIONS) do
+        last = find_ip_end(frame, position, size)
+        if last then
+            at = position
+            break
         end
     end
-    for at = 1, MAX_IP_POSITION do
-        if is_ip(frame, at, size) then
-            return packet.ip_fragment_at(frame, at)
+    if not at then
+        for position = 1, MAX_IP_POSITION do
+            last = find_ip_end(frame, position, size)
+            if last then
+                at = position
+                break
+            end
         end
     end
-    return nil
+    return at and (packet.ip_fragment_at(frame, at) or find_in_tunnels(frame, at, size, last)) or nil
 end
 
 --- As `ip_fragment`, with a known position of the IP header.
 function packet.ip_fragment_at(frame, at)
     local head = byte(frame, at)
+    local fragment
     if head < 0x50 then
         local word = u16(frame, at + 6)
         local offset, more = word % 0x2000 * 8, word % 0x4000 >= 0x2000
+        local ttl, protocol = byte(frame, at + 8, at + 9)
+        if protocol ~= UDP or (offset == 0 and not more) then
+            return nil
+        end
+        fragment = {
+            key = sub(frame, at + 12, at + 19) .. sub(frame, at + 4, at + 5) .. sub(frame, at + 8, at + 9),
+            id = u16(frame, at + 4), ttl = ttl, offset = offset, more = more,
+            first = at + head % 16 * 4, last = at + u16(frame, at + 2) - 1, at = at, version = 4,
+        }
+    else
+        local protocol, header = read_protocol(frame, at)
+        if protocol ~= FRAGMENT or #frame < header + 7 or byte(frame, header) ~= UDP then
+            return nil
+        end
+        local word = u16(frame, header + 2)
+        local offset, more = word - word % 8, word % 2 == 1
         if offset == 0 and not more then
             return nil
         end
-        local ttl, proto = byte(frame, at + 8, at + 9)
-        return {
-            key = sub(frame, at + 12, at + 19) .. sub(frame, at + 4, at + 5) .. sub(frame, at + 8, at + 9),
-            id = u16(frame, at + 4), ttl = ttl, proto = proto, offset = offset, more = more,
-            first = at + head % 16 * 4, last = at + u16(frame, at + 2) - 1, at = at, version = 4,
-        }
-    elseif byte(frame, at + 6) == FRAGMENT and #frame >= at + 47 then
-        local word = u16(frame, at + 42)
-        return {
-            key = sub(frame, at + 8, at + 39) .. sub(frame, at + 44, at + 47) .. sub(frame, at + 7, at + 7),
-            id = u16(frame, at + 44) * 65536 + u16(frame, at + 46), ttl = byte(frame, at + 7),
-            proto = byte(frame, at + 40), offset = word - word % 8, more = word % 2 == 1,
-            first = at + 48, last = at + 39 + u16(frame, at + 4), at = at, version = 6,
+        fragment = {
+            key = sub(frame, at + 8, at + 39) .. sub(frame, header + 4, header + 7) .. sub(frame, at + 7, at + 7),
+            id = u16(frame, header + 4) * 65536 + u16(frame, header + 6), ttl = byte(frame, at + 7),
+            offset = offset, more = more,
+            first = header + 8, last = at + 39 + u16(frame, at + 4), at = at, version = 6,
         }
     end
-    return nil
+    return fragment.last >= fragment.first - 1 and fragment or nil
 end
 
-packet.UDP = UDP
 packet.addresses = addresses
 
 return packet

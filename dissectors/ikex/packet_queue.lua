@@ -1,5 +1,6 @@
 --[[ A queue of the packets that may carry IKE. Adding a packet costs as little as possible; packets are parsed only
-when a field of the plugin is needed, which is never for a plain packet list. ]]
+when a field of the plugin is needed, which is never for a plain packet list. IP fragments are put together at once:
+most are of other protocols, and need not be kept. ]]
 local Fragments = require("ikex.ipfragments")
 local Streams = require("ikex.streams")
 local message = require("ikex.message")
@@ -15,27 +16,31 @@ local TAIL = 24 -- bytes at the end of an encrypted message that identify it; th
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete; the same of TCP segments
 local SEGMENT_TABLE = 500 -- bytes of a segment without its payload
-local FROM_STREAM = -1 -- in place of the ports of a packet
+local REASSEMBLED = -1 -- in place of the ports of a packet
 local USUAL_IP, USUAL_UDP = packet.USUAL_IP, packet.USUAL_UDP
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 
 PacketQueue.TAIL = TAIL
 
 --- An empty queue; `keep_all`: keep all bytes of encrypted messages, because there may be keys; `tcp_ports`: those of
--- IKE in TCP, as keys; `on_message`: called with each message of a TCP stream; `on_repeat`: with each of these of which
--- another segment comes later (see `Streams`).
+-- IKE in TCP, as keys; `on_message`: called with each message of a TCP stream or of IP fragments; `on_repeat`: with
+-- each of these of which another frame comes later (see `Streams` and `Fragments`).
 function PacketQueue.new(keep_all, tcp_ports, on_message, on_repeat)
     local self
     self = setmetatable({
         keep_all = keep_all,
         tcp_ports = tcp_ports,
-        fragments = Fragments.new(),
         on_message = on_message,
         segments = {}, -- of TCP, see `Streams:add`
         segment_bytes = 0, -- memory that they take
-        found = {}, -- messages of TCP streams that have not been queued yet
+        found = {}, -- messages of TCP streams and IP fragments that have not been queued yet
+        incomplete = {}, -- messages that lack IP fragments
         streams = Streams.new(function(found)
             self.found[#self.found + 1] = found
+        end, on_repeat),
+        fragments = Fragments.new(function(found)
+            local list = found.incomplete and self.incomplete or self.found
+            list[#list + 1] = found
         end, on_repeat),
         last_time = 0, -- of all packets, s
         last_queued = 0, -- of the packets that were added, s
@@ -54,7 +59,7 @@ function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths = {}, {}
     self.usual = {} -- positions of the messages of `is_usual_message`
-    self.messages = {} -- of TCP streams, by index
+    self.messages = {} -- of TCP streams and IP fragments, by index
     self.count, self.compacted, self.held = 0, 0, 0
     self.disordered = false
 end
@@ -63,11 +68,11 @@ end
 local function compact(self)
     for n = self.compacted + 1, self.keep_all and 0 or self.count do
         local raw, ports = self.raws[n], self.ports[n]
-        local udp, _, _, fragmented
+        local udp
         if ports > 0 and not self.usual[n] then
-            udp, _, _, fragmented = packet.datagram(raw, floor(ports / 65536), ports % 65536)
+            udp = packet.datagram(raw, floor(ports / 65536), ports % 65536)
         end
-        local at = udp and not fragmented and packet.message(raw, udp, floor(ports / 65536), ports % 65536)
+        local at = udp and packet.message(raw, udp, floor(ports / 65536), ports % 65536)
         if at then
             local following, _, _, _, _, _, _, _, l1, l2, l3, l4 = byte(raw, at + 16, at + 27)
             if l4 and (following == SK or following == SKF) then
@@ -81,16 +86,21 @@ local function compact(self)
     self.compacted, self.held = self.count, 0
 end
 
-local function append(self, number, time, size, raw, ports)
-    local n = self.count + 1
-    self.count = n
-    self.numbers[n], self.times[n], self.sizes[n], self.raws[n], self.ports[n] = number, time, size, raw, ports
+-- Note the time of a packet that is queued, s.
+local function note_time(self, time)
     if time < self.last_queued then
         self.disordered = true
         self.stepped_back = self.stepped_back or self.last_queued - time > 1
     else
         self.last_queued = time
     end
+end
+
+local function append(self, number, time, size, raw, ports)
+    local n = self.count + 1
+    self.count = n
+    self.numbers[n], self.times[n], self.sizes[n], self.raws[n], self.ports[n] = number, time, size, raw, ports
+    note_time(self, time)
     local held = self.held + #raw
     self.held = held
     if held > MAX_HELD then
@@ -131,7 +141,7 @@ function PacketQueue:from_tvb(number, time, size, tvb, methods, source_port, des
             return
         end
     end
-    self:with_ports(number, time, size, read(tvb), source_port, destination_port)
+    self:with_ports(number, time, size, read(tvb), source_port, destination_port, at)
 end
 
 -- Reassemble the TCP streams from the queued segments.
@@ -147,11 +157,7 @@ end
 function PacketQueue:segment(number, time, size, raw, source_port, destination_port)
     local segment = packet.segment(raw, size, source_port, destination_port)
     if segment then
-        if time < self.last_queued then
-            self.stepped_back = self.stepped_back or self.last_queued - time > 1
-        else
-            self.last_queued = time
-        end
+        note_time(self, time)
         segment.number, segment.time, segment.frame_size = number, PacketQueue.microseconds(time), size
         segment.source_port, segment.destination_port = source_port, destination_port
         self.segments[#self.segments + 1] = segment
@@ -162,16 +168,28 @@ function PacketQueue:segment(number, time, size, raw, source_port, destination_p
     end
 end
 
---- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame; `raw`: its bytes.
-function PacketQueue:with_ports(number, time, size, raw, source_port, destination_port)
-    local on_4500 = source_port == 4500 or destination_port == 4500
-    local on_tcp = self.tcp_ports[source_port] or self.tcp_ports[destination_port]
-    if (on_4500 or on_tcp) and not packet.is_marked(raw, source_port, destination_port) then
-        local udp = packet.datagram(raw, source_port, destination_port)
-        if not udp and on_tcp and not packet.ip_fragment(raw, size) then
+-- Add an IP fragment of UDP, if the packet is one. Returns whether it is.
+local function add_fragment(self, number, time, size, raw)
+    local fragment = packet.ip_fragment(raw, size)
+    if fragment then
+        note_time(self, time)
+        self.fragments:add(number, PacketQueue.microseconds(time), size, raw, fragment)
+    end
+    return fragment ~= nil
+end
+
+--- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame; `raw`: its bytes; `at`:
+-- see `packet.find_ports`, which finds none in fragments.
+function PacketQueue:with_ports(number, time, size, raw, source_port, destination_port, at)
+    if not at and not packet.is_marked(raw, source_port, destination_port) then
+        local udp, _, _, fragmented = packet.datagram(raw, source_port, destination_port)
+        if (fragmented or not udp) and add_fragment(self, number, time, size, raw) then
+            return
+        elseif not udp and (self.tcp_ports[source_port] or self.tcp_ports[destination_port]) then
             self:segment(number, time, size, raw, source_port, destination_port)
             return
-        elseif udp and on_4500 and not packet.message(raw, udp, source_port, destination_port) then
+        elseif udp and (source_port == 4500 or destination_port == 4500)
+            and not packet.message(raw, udp, source_port, destination_port) then
             return -- ESP
         end
     end
@@ -180,26 +198,16 @@ end
 
 --- Add a packet without ports, if it is an IP fragment of UDP.
 function PacketQueue:without_ports(number, time, size, raw)
-    local fragment = packet.ip_fragment(raw, size)
-    if fragment and fragment.proto == packet.UDP then
-        append(self, number, time, size, raw, 0)
-    end
+    add_fragment(self, number, time, size, raw)
 end
 
-local function new_record(number, time, frame_size, data, at, endpoints)
-    return {
-        number = number, time = time, frame_size = frame_size, data = data, at = at, length = #data - at + 1,
-        source = endpoints.source, source_port = endpoints.source_port,
-        destination = endpoints.destination, destination_port = endpoints.destination_port,
-    }
-end
-
--- Queue the messages of TCP streams with the times of their first segments. `final_time`: see `Streams:flush`, nil if
--- the capture goes on.
+-- Queue the messages of TCP streams and IP fragments with the times of their first frames. `final_time`: see
+-- `Streams:flush`, nil if the capture goes on.
 local function queue_messages(self, final_time)
     reassemble(self)
     if final_time then
         self.streams:flush(final_time)
+        self.fragments:flush(final_time)
     end
     local found = self.found
     self.found = {}
@@ -210,17 +218,8 @@ local function queue_messages(self, final_time)
         local n = self.count + 1
         self.count, self.messages[n] = n, each
         self.numbers[n], self.times[n], self.sizes[n] = each.numbers[1], each.time / 1e6, each.bytes
-        self.raws[n], self.ports[n] = "", FROM_STREAM
+        self.raws[n], self.ports[n] = "", REASSEMBLED
         self.disordered = self.disordered or self.count > 1
-    end
-end
-
-local function process_fragment(self, number, time, frame_size, raw, at, callback)
-    local group = self.fragments:add(number, time, frame_size, raw, at)
-    if group then
-        local record = new_record(number, time, frame_size, group.ike.data, 1, group.ike)
-        record.group = group
-        callback(record)
     end
 end
 
@@ -241,31 +240,26 @@ end
 local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
     local source_port, destination_port = floor(ports / 65536), ports % 65536
-    local udp, ip, version, fragmented
     local usual = self.usual[n]
     if usual then
         process_datagram(self, n, usual, USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
         return
-    elseif ports == FROM_STREAM then
+    elseif ports == REASSEMBLED then
         self.on_message(self.messages[n])
         return
-    elseif ports > 0 then
-        udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
-        if udp and not fragmented then
-            local at = packet.message(raw, udp, source_port, destination_port)
-            process_datagram(self, n, at, udp, ip, version, source_port, destination_port, callback)
-            return
-        end
     end
-    local number, time, frame_size = self.numbers[n], PacketQueue.microseconds(self.times[n]), self.sizes[n]
-    process_fragment(self, number, time, frame_size, raw, ip, callback)
+    local udp, ip, version = packet.datagram(raw, source_port, destination_port)
+    if udp then
+        local at = packet.message(raw, udp, source_port, destination_port)
+        process_datagram(self, n, at, udp, ip, version, source_port, destination_port, callback)
+    end
 end
 
 -- Process the packet whose turn it is.
 local function process_next(self, n, callback, add_usual)
     local time, at = self.times[n], self.usual[n]
     if time < self.last_processed then
-        self.late = self.late + (self.ports[n] == FROM_STREAM and 0 or 1)
+        self.late = self.late + (self.ports[n] == REASSEMBLED and 0 or 1)
     else
         self.last_processed = time
     end
@@ -279,19 +273,19 @@ local function process_only(self, callback, add_usual)
     process_next(self, 1, callback, add_usual)
     if self.usual[1] then
         self.tails[1], self.lengths[1], self.usual[1] = nil, nil, nil
-    else -- it may be compacted, or of a TCP stream
+    else -- it may be compacted, or reassembled
         self.tails[1], self.lengths[1], self.messages[1] = nil, nil, nil
     end
     self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
 end
 
 --- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), frame_size,
--- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group}, which is valid
--- until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
--- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments.
--- Messages of TCP streams are passed to `on_message`; `final_time`: of the end of the capture, us, nil if it goes on.
--- `add_usual`: called before with the index of a usual message (see
--- `is_usual_message`) and its position; if it returns true, it has added the message, and `callback` is not called.
+-- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail}, which is valid until
+-- the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on; `size`: its
+-- bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept. Messages of TCP streams and IP fragments
+-- are passed to `on_message`; `final_time`: of the end of the capture, us, nil if it goes on. `add_usual`: called
+-- before with the index of a usual message (see `is_usual_message`) and its position; if it returns true, it has added
+-- the message, and `callback` is not called.
 function PacketQueue:process(callback, add_usual, final_time)
     if final_time or self.segments[1] or self.found[1] then
         queue_messages(self, final_time)
@@ -319,6 +313,19 @@ function PacketQueue:process(callback, add_usual, final_time)
     if count > 0 then
         self:clear()
     end
+end
+
+--- The messages that lack IP fragments and were given up, the longest first. Each is returned once.
+function PacketQueue:take_incomplete()
+    local incomplete = self.incomplete
+    self.incomplete = {}
+    table.sort(incomplete, function(a, b)
+        if #a.data ~= #b.data then
+            return #a.data > #b.data
+        end
+        return a.time < b.time or (a.time == b.time and a.numbers[1] < b.numbers[1])
+    end)
+    return incomplete
 end
 
 --- Whether no packet waits to be processed.

@@ -50,8 +50,10 @@ local function new_direction(streams, connection)
         needed = 0, -- bytes without which nothing can be parsed
         unknown = {}, -- ranges of these that were not captured
         boundaries = { first = 1, last = 0 }, -- positions where segments begin
-        held = {}, held_count = 0, -- segments out of order, by position
-        waiting = {}, -- segments with bytes that are not parsed yet
+        held = {}, held_count = 0, -- segments out of order, by position: {payload, size, waiting}
+        -- Segments with bytes that are not parsed yet. Those ahead of the buffer wait with the held ones: however many
+        -- these are, a message is compared with its own segments only.
+        waiting = {},
         history = {}, history_next = 1, -- the latest messages, with their ranges
         recent = {}, recent_next = 1, -- the latest segments
         first = {}, -- of a stream without SYN, until its beginning is known
@@ -86,7 +88,8 @@ local function add_part(streams, segment, found, first, last)
         found.numbers[#found.numbers + 1] = segment.number
         found.time = min(found.time, segment.time)
         if last > segment.fresh then -- it has bytes of the message that no segment had before
-            found.last_time, found.number = max(found.last_time, segment.time), segment.number
+            found.last_time = max(found.last_time, segment.time)
+            found.number = max(found.number or 0, segment.number)
         end
     end
     if found.emitted then
@@ -108,6 +111,14 @@ local function is_captured(self, position, size)
     return not range or range[1] - position >= size
 end
 
+-- Move the segments that begin where a held one does to those that wait for the next message.
+local function begin_waiting(self, held)
+    for _, segment in ipairs(held.waiting) do
+        self.waiting[#self.waiting + 1] = segment
+    end
+    held.waiting = {}
+end
+
 -- Remove the bytes up to `last`, and assign them to a message if one is given. `number`: of the frame that shows the
 -- message, nil if that is the last one with bytes of it.
 local function consume(self, last, found, number)
@@ -116,6 +127,13 @@ local function consume(self, last, found, number)
     if found then
         self.history[self.history_next] = { first, last, found }
         self.history_next = self.history_next % MAX_HISTORY + 1
+    end
+    if self.held_count > 0 then
+        for position, held in pairs(self.held) do
+            if position < last then -- a segment that began before has its bytes
+                begin_waiting(self, held)
+            end
+        end
     end
     if found and found ~= NOT_IKE then
         for _, segment in ipairs(self.waiting) do
@@ -142,6 +160,10 @@ local function consume(self, last, found, number)
         end
     end
     if found and found ~= NOT_IKE and #found.numbers > 0 then
+        table.sort(found.numbers)
+        if found.repeated then
+            table.sort(found.repeated)
+        end
         found.number = number or found.number
         found.emitted = true
         streams.emit(found)
@@ -363,6 +385,7 @@ local function drain(self, number)
         for _, position in ipairs(ready) do
             local held = self.held[position]
             self.held[position], self.held_count = nil, self.held_count - 1
+            begin_waiting(self, held)
             append(self, position, held.payload, held.size, number)
         end
     end
@@ -412,12 +435,17 @@ local function add_segment(self, segment)
     if segment.finish <= self.parsed then
         return
     end
-    self.waiting[#self.waiting + 1] = segment
     if begin <= next then
+        self.waiting[#self.waiting + 1] = segment
         append(self, begin, payload, size, number)
-    elseif not held or held.size < size then
-        self.held_count = self.held_count + (held and 0 or 1)
-        self.held[begin] = { payload = payload, size = size }
+    else
+        if not held then
+            held = { payload = payload, size = size, waiting = {} }
+            self.held[begin], self.held_count = held, self.held_count + 1
+        elseif held.size < size then
+            held.payload, held.size = payload, size
+        end
+        held.waiting[#held.waiting + 1] = segment
         if self.held_count > MAX_HELD then
             skip_gap(self)
             number = nil -- this frame does not fill the gap

@@ -109,15 +109,7 @@ class Reason:
     column: str = ".*"  # the beginning of the difference
 
 
-KNOWN = (
-    Reason(
-        "IP fragments are missing, doubled or truncated",
-        "ip-fragments|fragments-dropped|mlkem1024-init",
-        "drop|double|snap|cut",
-    ),
-    Reason("the report knows the round-trip time from the manifest of the lab", "slow-link", "recorded"),
-    Reason("a fragment of IKEv1 that is there twice opens another exchange", "ikev1-fragments", "double"),
-)
+KNOWN = (Reason("the report knows the round-trip time from the manifest of the lab", "slow-link", "recorded"),)
 
 
 def find_reason(capture: str, damage: str, difference: str) -> str | None:

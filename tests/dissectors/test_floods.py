@@ -19,6 +19,7 @@ SMALL = {
     "redirects_behind_one_nat": 4_000,
     "responder_spis_of_one_request": 4_000,
     "deletes_in_the_clear": 8_000,
+    "tcp_copies_of_one_ahead": 8_000,
 }
 #: A filter that needs little of a message, one that needs every transmission, missing fragment and exchange, and the
 #: statistics, which need the outcomes.

@@ -324,6 +324,17 @@ def tcp_segments_that_overlap(n: int) -> bytes:
     return capture(ipv4(tcp(stream[at : at + 1000], 1000 + at), 6) for at in range(n))
 
 
+@flood(4_000)
+def tcp_copies_of_one_ahead(n: int) -> bytes:
+    """Half of the segments are copies of one behind the messages of the others."""
+    framed = transport.tcp_framed(encrypted(b"body", exchange=INFORMATIONAL, spi_r=SPI_R))
+    half = n // 2
+    begin = 1000 + len(b"IKETCP")
+    ahead = [tcp(framed, begin + half * len(framed) + 50_000)] * half
+    messages = [tcp(framed, begin + place * len(framed)) for place in range(half)]
+    return capture(ipv4(segment, 6) for segment in [tcp(b"IKETCP", 1000), *[tcp(framed, begin)] * 3, *ahead, *messages])
+
+
 @flood(10_000)
 def tcp_bytes_sent_again(n: int) -> bytes:
     stream = _stream(500)

@@ -3,7 +3,7 @@
 import pytest
 
 import ikeanalyze
-from tests.craft import MS, SECOND, Handshake, Trace, ike, redirected
+from tests.craft import MS, SECOND, Handshake, Trace, ike, ikev1, redirected
 from tests.dissectors.run_plugin import fields
 
 HOUR = 3600 * SECOND
@@ -195,6 +195,17 @@ def begin_within_an_ike_sa_that_changed_its_address():
     return trace, [1] * 6
 
 
+def begin_within_main_mode():
+    """The clock was set back: the first two messages of IKEv1 come after the others."""
+    trace, cookies = Trace(), (b"initiate", b"answered")
+    for time, body in enumerate((b"key 1", b"key 2", b"identity 1", b"identity 2")):
+        data = ikev1.encrypted(*cookies, ikev1.MAIN_MODE, ikev1.KE, body)
+        trace.send(time * MS, data, from_initiator=time % 2 == 0)
+    trace.send(HOUR, ikev1.message(cookies[0], bytes(8), ikev1.MAIN_MODE, [ikev1.sa()]))
+    trace.send(HOUR + MS, ikev1.message(*cookies, ikev1.MAIN_MODE, [ikev1.sa()]), from_initiator=False)
+    return trace, [1] * 6
+
+
 def begin_within_an_ike_sa_before_a_request_and_two_others():
     """A later message of a third IKE SA follows the request, whose response is missing."""
     handshake, trace, third, last = Handshake(1), Trace(), Handshake(3), Handshake(2)
@@ -304,6 +315,7 @@ CASES = (
     begin_within_an_ike_sa_before_another_on_other_ports,
     begin_within_an_ike_sa_before_a_retransmission,
     begin_within_an_ike_sa_that_changed_its_address,
+    begin_within_main_mode,
     begin_within_an_ike_sa_before_a_request_and_two_others,
     begin_within_an_ike_sa_before_an_unanswered_request,
     begin_within_an_ike_sa_whose_request_comes_twice,

@@ -8,7 +8,7 @@ Every segment with data, retransmissions included, waits until its part of the s
 retransmitted segment is another frame of the messages that it carries.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final
@@ -158,6 +158,14 @@ class _State(Enum):
     LOST = auto()  # message boundaries are unknown: the start of the stream or other bytes are missing
 
 
+class _HeldSegment(Struct):
+    """An out-of-order segment, and all segments that begin where it does."""
+
+    payload: bytes
+    size: int  # on the wire
+    waiting: list[TcpSegment] = field(default_factory=list)  # until their bytes are parsed
+
+
 class _Connection:
     """Both directions of a connection."""
 
@@ -197,8 +205,10 @@ class _StreamDirection:
         self._buffer = bytearray()
         self._unknown: deque[tuple[int, int]] = deque()  # ranges of the buffer that are not in the capture
         self._boundaries: deque[int] = deque()  # positions where segments begin in the buffer
-        self._held: dict[int, tuple[bytes, int]] = {}  # out-of-order segments by position: bytes, size on the wire
-        self._waiting: list[TcpSegment] = []  # segments with bytes that are not parsed yet
+        self._held: dict[int, _HeldSegment] = {}  # out-of-order segments by position
+        #: Segments with bytes of the buffer. Those ahead of it wait with the held ones: however many these are, a
+        #: message is compared with its own segments only.
+        self._waiting: list[TcpSegment] = []
         self._history: deque[tuple[int, int, StreamMessage]] = deque(maxlen=_MAX_HISTORY)
         self._recent: deque[tuple[int, int, TcpSegment]] = deque(maxlen=_MAX_HELD)
 
@@ -229,7 +239,8 @@ class _StreamDirection:
             return
         segment.begin, segment.end = begin, begin + size
         segment.repeated = self._is_duplicate(segment)
-        is_resent = segment.end <= self._next or self._held.get(begin, (b"", 0))[1] >= size
+        held = self._held.get(begin)
+        is_resent = segment.end <= self._next or (held is not None and held.size >= size)
         segment.fresh = segment.end if is_resent else max(begin, self._next)
         self._recent.append((begin, size, segment))
         if begin < self._parsed:
@@ -237,11 +248,15 @@ class _StreamDirection:
         if segment.end <= self._parsed:
             self._finish_segment(segment)
             return
-        self._waiting.append(segment)
         if begin <= self._next:
+            self._waiting.append(segment)
             self._append(begin, payload, size)
-        elif begin not in self._held or self._held[begin][1] < size:
-            self._held[begin] = payload, size
+        else:
+            if held is None:
+                held = self._held[begin] = _HeldSegment(payload, size)
+            elif held.size < size:
+                held.payload, held.size = payload, size
+            held.waiting.append(segment)
             if len(self._held) > _MAX_HELD:
                 self._skip_gap()
         self._drain()
@@ -297,7 +312,9 @@ class _StreamDirection:
             if not ready:
                 return
             for begin in sorted(ready):
-                self._append(begin, *self._held.pop(begin))
+                held = self._held.pop(begin)
+                self._waiting += held.waiting
+                self._append(begin, held.payload, held.size)
 
     def _skip_gap(self) -> None:
         """Skip the missing bytes before the first held segment.
@@ -418,6 +435,10 @@ class _StreamDirection:
     def _consume(self, size: int, message: StreamMessage | None) -> None:
         """Remove bytes from the start of the buffer, and assign them to a message if one is given."""
         begin, end = self._parsed, self._parsed + size
+        for position, held in self._held.items():
+            if position < end and held.waiting:  # a segment that began before has its bytes
+                self._waiting += held.waiting
+                held.waiting = []
         if message is not None:
             self._history.append((begin, end, message))
             for segment in self._waiting:
@@ -434,6 +455,7 @@ class _StreamDirection:
         if any(segment.end <= end for segment in self._waiting):
             finished = [segment for segment in self._waiting if segment.end <= end]
             self._waiting = [segment for segment in self._waiting if segment.end > end]
+            finished.sort(key=lambda segment: segment.number)
             for segment in finished:
                 self._finish_segment(segment)
 
@@ -470,7 +492,8 @@ class TcpStreams:
     """Reassembles all RFC 9329 connections of a capture."""
 
     def __init__(self) -> None:
-        self._connections: dict[tuple[Endpoint, Endpoint], _Connection] = {}  # the one idle for longest first
+        # the one idle for longest first; the first key of a dict is found slowly after others before it were removed
+        self._connections: OrderedDict[tuple[Endpoint, Endpoint], _Connection] = OrderedDict()
         self._finished: list[TcpSegment] = []
 
     def add(self, segment: TcpSegment, packet: bytes) -> str | None:
@@ -521,10 +544,12 @@ class TcpStreams:
 
     def _connection(self, source: Endpoint, destination: Endpoint) -> _Connection:
         key = (source, destination) if source < destination else (destination, source)
-        connection = self._connections.pop(key, None)
+        connection = self._connections.get(key)
         if connection is None:
             connection = _Connection(self._finished.append)
             if len(self._connections) >= _MAX_CONNECTIONS:
-                self._connections.pop(next(iter(self._connections))).flush()
-        self._connections[key] = connection
+                self._connections.popitem(last=False)[1].flush()
+            self._connections[key] = connection
+        else:
+            self._connections.move_to_end(key)
         return connection
