@@ -13,6 +13,7 @@ from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureContext, build_tables
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, RequestedDetails, SkippedFile
+from ikeanalyze.analysis.tables.layouts import SUCCESSES
 from ikeanalyze.analysis.tables.row_ids import RowNumbering
 from ikeanalyze.analysis.tables.tables import AnalysisTables, make_empty_tables
 from ikeanalyze.capture.accounting import Accounting
@@ -29,7 +30,7 @@ from ikeanalyze.live.rules import TICK_NS, EndingRules
 from ikeanalyze.machine import tune_malloc
 
 _NO_KEYS: Final[UInt64Array] = np.zeros(0, np.uint64)
-_COMPLETE: Final = ("established", "completed", "failed")
+_COMPLETE: Final = (*SUCCESSES, "failed")
 #: Seconds by which a packet may be earlier than another one before it.
 _DISORDER: Final = 10
 #: RADIUS is kept for so long before the first message of the oldest IKE SA.

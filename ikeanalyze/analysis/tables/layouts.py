@@ -32,6 +32,8 @@ ENCAPSULATIONS: Final = EnumType(("UDP 500", "UDP 4500", "TCP 4500", "UDP", "IP"
 SENDERS: Final = EnumType(("initiator", "responder", "aaa"))
 KINDS: Final = EnumType(("request", "response"))
 OUTCOMES: Final = EnumType(("established", "completed", "failed", "unanswered", "half-open", "cut"))
+#: Outcomes of handshakes that succeeded, as far as the capture shows.
+SUCCESSES: Final = ("established", "completed")
 VANTAGES: Final = EnumType(("initiator", "responder", "unknown"))
 
 #: One row is one frame that carries (a part of) an IKE, RADIUS or HIP message. A TCP segment that carries parts of

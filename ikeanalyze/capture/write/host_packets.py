@@ -5,8 +5,8 @@ the segments without one, and the ESP packets of an IKE SA are only counted ther
 """
 
 import socket
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from ikeanalyze.capture.accounting import PacketCategory
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, read_struct_array
 from ikeanalyze.capture.decode.classify import classify_packets
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook, IpPackets, format_address_code
+from ikeanalyze.capture.decode.ip_reassembly import TIMEOUT_NS
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.formats.records import RecordBatch
@@ -51,8 +52,8 @@ def find_host_packets(
 ) -> list[HostPacket]:
     """The TCP segments on port 4500, ESP packets and NAT keepalives between any two of these addresses, in file order.
 
-    `ports` are UDP and TCP ports that carry IKE and ESP in addition to 500 and 4500. A later IP fragment is listed
-    after the first one.
+    `ports` are UDP and TCP ports that carry IKE and ESP in addition to 500 and 4500. A later IP fragment belongs to the
+    latest packet with its identification, or to the next one, within the time of reassembly.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid.
@@ -113,30 +114,46 @@ class _HostPacketFinder:
         self._count += len(batch)
 
     def _add_packets(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
+        """Add the packets and IP fragments between the hosts. A first fragment decides about the later ones."""
         between = self._hosts.select(packets.source, self._book) & self._hosts.select(packets.destination, self._book)
         later = packets.offset > 0
-        self._add_later_fragments(batch, packets.select(between & later))
         ports = read_struct_array(batch.buffer, packets.at, _PORTS)
         on_port = np.isin(ports["source"], self._tcp_ports) | np.isin(ports["destination"], self._tcp_ports)
         tcp = (packets.protocol == PROTOCOL_TCP) & on_port
         kinds = np.where(tcp, PacketCategory.TCP_ENCAPSULATION, category).astype(np.uint8)
         wanted = np.isin(kinds, (PacketCategory.ESP, PacketCategory.NAT_KEEPALIVE, PacketCategory.TCP_ENCAPSULATION))
-        wanted &= between & ~later & (packets.at + 4 <= packets.end)
-        if wanted.any():
-            self._add_wanted(batch, packets.select(wanted), kinds[wanted])
+        wanted &= ~later & (packets.at + 4 <= packets.end)
+        chosen = between & (wanted | later | packets.more)
+        if not chosen.any():
+            return
+        packets = packets.select(chosen)
+        found = iter(self._read_packets(batch, packets.select(wanted[chosen]), kinds[chosen & wanted]))
+        columns = (packets.row, later[chosen], wanted[chosen], packets.more)
+        keys = _make_keys(packets)
+        for key, (row, is_later, is_wanted, more) in zip(
+            keys, zip(*(column.tolist() for column in columns), strict=True), strict=True
+        ):
+            if is_later:
+                self._add_later_fragment(key, self._count + 1 + row, int(batch.time_ns[row]))
+                continue
+            packet = next(found) if is_wanted else None
+            if packet is not None:
+                self.packets.append(packet)
+            if more:
+                self._begin_datagram(key, packet)
 
-    def _add_wanted(self, batch: RecordBatch, packets: IpPackets, kinds: UInt8Array) -> None:
+    def _read_packets(self, batch: RecordBatch, packets: IpPackets, kinds: UInt8Array) -> Iterator[HostPacket]:
+        """The packets, which are not later IP fragments."""
         in_ip = packets.protocol == PROTOCOL_ESP
         header = read_struct_array(batch.buffer, packets.at, _PORTS)
         spi = read_struct_array(batch.buffer, packets.at + np.where(in_ip, 0, _UDP_HEADER), _SPI)["spi"]
         columns: list[npt.NDArray[Any]] = [
             packets.row, kinds, in_ip, packets.source, header["source"], packets.destination, header["destination"],
-            spi, packets.tunnel, packets.more,
+            spi, packets.tunnel,
         ]  # fmt: skip
-        keys = _make_keys(packets)
-        for index, values in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            row, kind, bare, source, source_port, destination, destination_port, number, tunnel, more = values
-            packet = HostPacket(
+        for values in zip(*(column.tolist() for column in columns), strict=True):
+            row, kind, bare, source, source_port, destination, destination_port, number, tunnel = values
+            yield HostPacket(
                 number=self._count + 1 + row,
                 time_ns=int(batch.time_ns[row]),
                 kind=PacketCategory(kind),
@@ -147,28 +164,30 @@ class _HostPacketFinder:
                 destination_port=None if bare else destination_port,
                 spi=number if kind == PacketCategory.ESP else None,
             )
-            self.packets.append(packet)
-            if more:
-                self._first[keys[index]] = packet
-                for place in self._later.pop(keys[index], ()):
-                    self._add_fragment(packet, *place)
 
-    def _add_later_fragments(self, batch: RecordBatch, packets: IpPackets) -> None:
-        for key, row in zip(_make_keys(packets), packets.row.tolist(), strict=True):
-            place = self._count + 1 + row, int(batch.time_ns[row])
-            first = self._first.get(key)
-            if first is None:
-                self._later.setdefault(key, []).append(place)
-            else:
-                self._add_fragment(first, *place)
+    def _begin_datagram(self, key: _FragmentKey, packet: HostPacket | None) -> None:
+        """Add the fragments that came before the first one, `packet`; None: it is of a datagram that is not wanted."""
+        earlier = self._later.pop(key, ())
+        if packet is None:
+            self._first.pop(key, None)
+            return
+        self._first[key] = packet
+        for number, time_ns in earlier:
+            if packet.time_ns - time_ns <= TIMEOUT_NS:
+                self._add_fragment(packet, number, time_ns)
+
+    def _add_later_fragment(self, key: _FragmentKey, number: int, time_ns: int) -> None:
+        first = self._first.get(key)
+        if first is not None and time_ns - first.time_ns <= TIMEOUT_NS:
+            self._add_fragment(first, number, time_ns)
+            return
+        waiting = self._later.setdefault(key, [])
+        if waiting and time_ns - waiting[-1][1] > TIMEOUT_NS:
+            waiting.clear()  # of an earlier datagram, whose first fragment is not in the capture
+        waiting.append((number, time_ns))
 
     def _add_fragment(self, first: HostPacket, number: int, time_ns: int) -> None:
-        self.packets.append(
-            HostPacket(
-                number, time_ns, first.kind, first.tunnel, first.source, first.source_port, first.destination,
-                first.destination_port, first.spi,
-            )
-        )  # fmt: skip
+        self.packets.append(replace(first, number=number, time_ns=time_ns))
 
 
 def _make_keys(packets: IpPackets) -> list[_FragmentKey]:

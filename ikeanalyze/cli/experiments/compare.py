@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 from msgspec import Struct, field
 
+from ikeanalyze.analysis.tables.layouts import SUCCESSES
 from ikeanalyze.cli.exit_status import CONDITION_HOLDS, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.columns import RowCondition
-from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, ComparisonRequest, compare_groups
+from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, ComparisonRequest, compare_groups
 from ikeanalyze.dataset.compare.limits import find_exceeded, parse_limits
 from ikeanalyze.dataset.compare.metrics import select_metrics
 from ikeanalyze.dataset.compare.result import Comparison
@@ -146,7 +147,7 @@ def compare(
             list(dict.fromkeys([*(options.metric or DEFAULT_METRICS), *(limit.metric for limit in limits)])),
             options.baseline,
             _parse_conditions(options.where),
-            options.outcome or SUCCESS,
+            options.outcome or SUCCESSES,
             options.confidence / 100,
             options.resamples,
             options.warm_up,

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.schema import OUTCOMES
+from ikeanalyze.analysis.tables.layouts import SUCCESSES
 from ikeanalyze.dataset.compare import CompareError, statistics
 from ikeanalyze.dataset.compare.columns import (
     RowCondition,
@@ -46,8 +47,6 @@ from ikeanalyze.io.suggestions import describe_choices
 
 #: Metrics that are compared if none is named.
 DEFAULT_METRICS: Final = ("setup_ms", "bytes", "retransmissions")
-#: Outcomes of the handshakes that a metric counts, unless others are named.
-SUCCESS: Final = ("established", "completed")
 #: Reason of a metric to leave out a handshake with a counted outcome.
 NOT_KNOWN: Final = "not known"
 
@@ -69,7 +68,7 @@ class ComparisonRequest:
     #: other columns. None: the first value in order.
     baseline: str | None = None
     where: Sequence[RowCondition] = ()  # conditions on handshakes; those on the same column are ORed, columns are ANDed
-    outcomes: Sequence[str] = SUCCESS  # outcomes of the handshakes that metrics count
+    outcomes: Sequence[str] = SUCCESSES  # outcomes of the handshakes that metrics count
     confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
     warm_up: bool = False  # count the lab's warm-up handshakes too
@@ -93,8 +92,8 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
             raise CompareError(
                 f"unknown outcome {outcome!r}{describe_choices(outcome, OUTCOMES.categories)}", "outcome"
             )
-    if request.predicted and not set(request.outcomes) <= set(SUCCESS):
-        raise CompareError(f"predictions are of handshakes that are {' or '.join(SUCCESS)}", "predicted")
+    if request.predicted and not set(request.outcomes) <= set(SUCCESSES):
+        raise CompareError(f"predictions are of handshakes that are {' or '.join(SUCCESSES)}", "predicted")
     names = list(dict.fromkeys(request.by))
     labels = list_link_labels(tables, names) if request.predicted else []
     try:

@@ -19,6 +19,7 @@ import polars as pl
 
 from ikeanalyze.analysis.exchanges.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.tables.layouts import SUCCESSES
 from ikeanalyze.model.prediction import flow
 from ikeanalyze.model.prediction.flow import (
     CaptureLosses,
@@ -31,7 +32,6 @@ from ikeanalyze.model.prediction.flow import (
 )
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
-_SUCCESSFUL: Final = ("established", "completed")
 _FRAGMENTATION: Final = "IKEV2_FRAGMENTATION_SUPPORTED"
 _INTERMEDIATE: Final = "INTERMEDIATE_EXCHANGE_SUPPORTED"
 _ETHERNET: Final = 14
@@ -67,7 +67,7 @@ def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None)
         FlowError: no handshake is complete and successful, or the given one is not.
     """
     table = analysis.handshakes.filter(pl.col("capture").cast(pl.String) == capture, ~pl.col("rekeyed"))
-    complete = table.filter(pl.col("outcome").cast(pl.String).is_in(_SUCCESSFUL) & pl.col("setup_ns").is_not_null())
+    complete = table.filter(pl.col("outcome").cast(pl.String).is_in(SUCCESSES) & pl.col("setup_ns").is_not_null())
     if handshake is not None:
         chosen = complete.filter(pl.col("handshake") == handshake)
         if not chosen.height:
@@ -165,7 +165,7 @@ def _count_outcomes(table: pl.DataFrame) -> str:
     """Return the outcomes of the handshakes as the end of an error message."""
     outcomes = Counter(table["outcome"].cast(pl.String))
     # a handshake whose beginning is not in the capture has no set-up time
-    names = {outcome: "without beginning" if outcome in _SUCCESSFUL else outcome for outcome in outcomes}
+    names = {outcome: "without beginning" if outcome in SUCCESSES else outcome for outcome in outcomes}
     counts = [f"{count:,} {names[outcome]}" for outcome, count in outcomes.items()]
     return f" among {table.height:,}: {', '.join(counts)}" if counts else ": the capture has none"
 

@@ -6,7 +6,7 @@ import pytest
 
 from ikeanalyze.capture.accounting import PacketCategory
 from ikeanalyze.capture.write.host_packets import find_host_packets
-from tests.craft import Packet, ip_fragments, link, pcap
+from tests.craft import SECOND, Packet, ip_fragments, link, pcap
 from tests.craft.tunnel import over_udp, vxlan
 from tests.paths import CAPTURES, LAB_CAPTURES
 
@@ -54,6 +54,26 @@ def test_ip_fragments_belong_to_their_packet(tmp_path, order):
     packets = find(tmp_path, *(fragments[place] for place in order))
     assert [packet.number for packet in packets] == [1, 2]
     assert {(packet.kind, packet.spi) for packet in packets} == {(PacketCategory.ESP, 0xABCD0123)}
+
+
+def test_ip_fragments_of_other_datagrams_with_the_same_identification_are_left_out(tmp_path):
+    query, esp = ip_fragments(ipv4(17, udp(bytes(40), 53, 53)), 44), ip_fragments(ipv4(50, ESP), 44)
+    assert [packet.number for packet in find(tmp_path, *query, *esp)] == [3, 4]
+    assert [packet.number for packet in find(tmp_path, *esp, *query)] == [1, 2]
+
+
+def test_a_second_packet_with_the_same_identification_has_its_own_fragments(tmp_path):
+    other = struct.pack(">II", 0xABCD0124, 1) + bytes(40)
+    packets = find(tmp_path, *ip_fragments(ipv4(50, ESP), 44), *ip_fragments(ipv4(50, other), 44))
+    assert [packet.spi for packet in packets] == [0xABCD0123, 0xABCD0123, 0xABCD0124, 0xABCD0124]
+
+
+def test_an_ip_fragment_long_before_its_first_one_is_of_another_datagram(tmp_path):
+    first, later = ip_fragments(ipv4(50, ESP), 44)
+    path = tmp_path / "a.pcap"
+    for gap, numbers in ((30 * SECOND, [1, 2]), (31 * SECOND, [2])):
+        path.write_bytes(pcap([Packet(0, link.ethernet(later)), Packet(gap, link.ethernet(first))]))
+        assert [packet.number for packet in find_host_packets(str(path), HOSTS)] == numbers
 
 
 def test_packets_in_tunnels(tmp_path):
