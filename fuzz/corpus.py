@@ -211,11 +211,12 @@ def _make_key_seeds() -> Iterator[bytes]:
 
 
 def _wrap_log(log: bytes) -> Iterator[bytes]:
-    """A log as Docker and journalctl write it, in JSON and with all fields."""
+    """A log as Docker and journalctl write it: in JSON, in the export format and with all fields."""
     texts = [line.decode(errors="replace") for line in log[: _LOG_BYTES // 4].splitlines()]
     yield "".join(json.dumps({"log": f"{text}\n", "stream": "stderr"}) + "\n" for text in texts).encode()
     fields = {"GROUP": "IKE", "THREAD": "9", "_PID": "812"}
     yield "".join(json.dumps({"MESSAGE": text} | fields) + "\n" for text in texts).encode()
+    yield b"__CURSOR=s=0\nGROUP=IKE\nTHREAD=9\nMESSAGE\n" + len(log).to_bytes(8, "little") + log + b"\n\n"
     cursor = f"s={'0' * 32};i=1;b={'0' * 32};"
     yield "".join(f"Sat 2026-11-21 07:20:56 UTC [{cursor}]\n    MESSAGE={text}\n" for text in texts).encode()
 

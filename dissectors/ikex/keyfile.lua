@@ -156,8 +156,18 @@ function keyfile.add_row(loaded, columns, where)
     }, where)
 end
 
--- Read the lines of a table or a log, which may be mixed; `is_wrapped`: they are entries in JSON.
-local function read_lines(loaded, text, path, is_wrapped)
+-- Call `read_line(number, line)` for each line.
+local function split_lines(text, read_line)
+    local number = 0
+    for line in text:gmatch("([^\n]*)\n?") do
+        number = number + 1
+        read_line(number, line)
+    end
+end
+
+-- Read the lines of a table or a log, which may be mixed; `split` is another function than `split_lines` if they are
+-- in entries.
+local function read_lines(loaded, text, path, split)
     local function where(number)
         return string.format("%s, line %d", path, number)
     end
@@ -197,13 +207,7 @@ local function read_lines(loaded, text, path, is_wrapped)
             unread[1] = number
         end
     end
-    local number = 0
-    for line in text:gmatch("([^\n]*)\n?") do
-        number = number + 1
-        for _, part in ipairs(is_wrapped and keylog.unwrap(line) or { line }) do
-            read_line(number, part)
-        end
-    end
+    (split or split_lines)(text, read_line)
     keylog.finish_charon(charon)
     keylog.finish_libreswan(libreswan)
     if #unread > 0 and not is_log then
@@ -233,18 +237,16 @@ function keyfile.read(path, loaded)
         report(loaded, path, "compressed; unpack it, or convert it with `ikeanalyze keys FILE --to json`")
         return
     end
-    if text:find("^__CURSOR=") then -- the lengths of texts of several lines are binary
-        report(loaded, path, "journald's export format, which is not read; use journalctl -o json --all")
-        return
-    end
     if text:find("^\255\254") or text:find("^\254\255") then -- UTF-16, as Windows PowerShell writes
         text = text:sub(3):gsub("%z", "")
     end
     text = text:gsub("^\239\187\191", "")
     local before = #loaded.sets + #loaded.phase1 + #loaded.problems
     local first = text:match("^%s*(.)")
-    if first == "{" and keylog.unwrap(text:match("^%s*([^\n]*)")) then
-        read_lines(loaded, text, path, true)
+    if text:find("^__CURSOR=") then
+        read_lines(loaded, text, path, keylog.unwrap_export)
+    elseif first == "{" and keylog.unwrap(text:match("^%s*([^\n]*)")) then
+        read_lines(loaded, text, path, keylog.unwrap_lines)
     elseif first == "{" or text:find("^%s*%[%s*[{%[%]]") then -- a log may begin with a time in brackets
         read_json(loaded, text, path)
     else

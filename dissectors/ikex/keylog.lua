@@ -189,6 +189,9 @@ function keylog.finish_charon(reader)
     end
 end
 
+local LENGTH_BYTES = 8 -- before a value in journald's export format
+local MAX_VALUE_BYTES = 16 * 1024 * 1024 -- of a value there
+
 -- The text of an entry: of Docker, of journald, and of collectors of logs; nil if it has none.
 local function get_text(entry)
     local text = entry.log or entry.MESSAGE or entry.message or entry.line
@@ -231,6 +234,67 @@ function keylog.unwrap(line)
         lines[#lines + 1] = prefix .. part
     end
     return lines
+end
+
+--- Call `read_line(number, line)` for each line, and in place of an entry in JSON for the lines in it.
+function keylog.unwrap_lines(text, read_line)
+    local number = 0
+    for line in text:gmatch("([^\n]*)\n?") do
+        number = number + 1
+        for _, part in ipairs(keylog.unwrap(line) or { line }) do
+            read_line(number, part)
+        end
+    end
+end
+
+-- The number of line feeds in a part of a text.
+local function count_lines(text, first, last)
+    return select(2, text:sub(first, last):gsub("\n", ""))
+end
+
+--- Call `read_line(number, line)` for each line of the texts in journald's export format (`journalctl -o export`).
+-- A field is a line; one that has line feeds in its value has the length of the value in 64 bits, little-endian, before
+-- it. An empty line ends an entry.
+function keylog.unwrap_export(text, read_line)
+    local at, number, entry = 1, 1, {}
+    local function end_entry()
+        if entry.MESSAGE then
+            local prefix, count = make_prefix(entry), 0
+            for line in (entry.MESSAGE:gsub("\n+$", "") .. "\n"):gmatch("([^\n]*)\n") do
+                read_line(entry.line + count, prefix .. line)
+                count = count + 1
+            end
+        end
+        entry = {}
+    end
+    while at <= #text do
+        local stop = text:find("\n", at, true) or #text + 1
+        local name, value = text:sub(at, stop - 1):match("^([^=]*)=(.*)$")
+        local begin = at
+        if stop == at or name == "__CURSOR" then
+            end_entry()
+        end
+        if not name and stop > at and stop + LENGTH_BYTES <= #text then
+            local size = 0
+            for place = stop + LENGTH_BYTES, stop + 1, -1 do
+                size = size * 256 + text:byte(place)
+            end
+            if size <= MAX_VALUE_BYTES then -- otherwise it is damaged
+                begin = stop + LENGTH_BYTES + 1
+                name, value = text:sub(at, stop - 1), text:sub(begin, begin + size - 1)
+                stop = math.min(begin + size, #text + 1)
+            end
+        end
+        if name == "MESSAGE" then
+            entry.line = number + count_lines(text, at, begin - 1)
+        end
+        if name then
+            entry[name] = value
+        end
+        number = number + count_lines(text, at, stop)
+        at = stop + 1
+    end
+    end_entry()
 end
 
 local ENCRYPTION = {

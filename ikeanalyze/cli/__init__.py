@@ -7,8 +7,6 @@ import gc
 import os
 import sys
 
-from ikeanalyze import core
-
 #: Options of a report that read the capture in another way than one without them.
 _READING_OPTIONS = ("--keys", "--port", "--join", "--max-memory")
 
@@ -34,6 +32,8 @@ def _begin_reading(arguments: list[str]) -> None:
     another reading, this one is discarded.
     """
     # a file may also have the name of a command, such as `batch`, which must not fork while a thread reads
+    from ikeanalyze import core  # after `main` has begun to handle Ctrl-C
+
     is_report = arguments[:1] == ["report"] or (arguments and {"/", "."} & set(arguments[0]))
     if not is_report or any(argument.startswith(_READING_OPTIONS) for argument in arguments):
         return

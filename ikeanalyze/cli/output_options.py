@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ikeanalyze.cli.options import MessageOptions
-from ikeanalyze.io.compress import strip_compression
+from ikeanalyze.io.decompress import strip_compression
 from ikeanalyze.render import SUFFIXES, Format, RenderOptions
 from ikeanalyze.render.core.output import check_output
 

@@ -10,8 +10,6 @@ from errno import EEXIST, EISDIR
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ikeanalyze.io.compress import compress
-
 _BUFFER: Final = 1 << 20
 #: Permissions of files with secrets.
 _OWNER_ONLY: Final = 0o600
@@ -55,6 +53,8 @@ def write_private(path: str, content: str) -> None:
     Raises:
         OSError: the file cannot be written, or exists and is not a regular file.
     """
+    from ikeanalyze.io.compress import compress  # few commands write files
+
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise FileExistsError(EEXIST, "not a regular file", path)
@@ -97,6 +97,8 @@ def open_output(target: str | BinaryIO, *, new_owner_only: bool = False) -> Iter
         with open(target, "wb", buffering=_BUFFER) as stream:
             yield stream
     else:
+        from ikeanalyze.io.compress import compress  # few commands write files
+
         with (
             replace_atomically(target, new_owner_only=new_owner_only) as temporary,
             open(temporary, "wb", buffering=_BUFFER) as file,

@@ -3,18 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, cast
 
-_GZIP: Final = ".gz"
-_ZSTD: Final = ".zst"
-#: Suffixes of names whose files are compressed when they are written.
-COMPRESSIONS: Final = (_GZIP, _ZSTD)
-
-
-def strip_compression(path: str) -> str:
-    """The path without the suffix of a compression, in whatever case."""
-    stem, suffix = os.path.splitext(path)
-    return stem if suffix.lower() in COMPRESSIONS else path
+from ikeanalyze.io.decompress import GZIP_SUFFIX, ZSTD_SUFFIX
 
 
 @contextmanager
@@ -27,12 +18,12 @@ def compress(path: str, stream: BinaryIO) -> Iterator[BinaryIO]:
         OSError: the last compressed data cannot be written.
     """
     suffix = os.path.splitext(path)[1].lower()
-    if suffix == _GZIP:
+    if suffix == GZIP_SUFFIX:
         import gzip  # few outputs are compressed
 
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=stream, mtime=0) as compressed:
             yield cast(BinaryIO, compressed)
-    elif suffix == _ZSTD:
+    elif suffix == ZSTD_SUFFIX:
         import zstandard  # takes a tenth of a second
 
         with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as compressed_zstd:

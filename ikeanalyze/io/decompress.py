@@ -6,6 +6,7 @@ zstandard's own `stream_reader` reads frame after frame too, but ends in silence
 """
 
 import io
+import os
 import zlib
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -17,9 +18,19 @@ _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"
 _XZ: Final = b"\xfd7zX"
 _BZIP2: Final = b"BZh"
 
+#: Suffixes of the names of files that `compress` writes. Files are recognised by their content instead.
+GZIP_SUFFIX: Final = ".gz"
+ZSTD_SUFFIX: Final = ".zst"
+
 _INPUT_BYTES: Final = 1 << 16  # read at once
 _OUTPUT_BYTES: Final = 1 << 20  # of xz and bzip2, at once
 _MAX_XZ_MEMORY: Final = 256 << 20  # bytes; `xz -9` needs 65 MiB
+
+
+def strip_compression(path: str) -> str:
+    """The path without the suffix of gzip or zstd, in whatever case."""
+    stem, suffix = os.path.splitext(path)
+    return stem if suffix.lower() in (GZIP_SUFFIX, ZSTD_SUFFIX) else path
 
 
 class DamagedStreamError(Exception):

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from ikeanalyze.io.compress import strip_compression
+from ikeanalyze.io.decompress import strip_compression
 
 LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 #: What the lab runs a case for: keys and logs for the analysis, or the costs of the protocol alone.

@@ -1,5 +1,7 @@
 r"""Logs whose lines are wrapped in entries: by container engines, and by journalctl in JSON or with all fields.
 
+`journal_export` has the format of `journalctl -o export`.
+
     {"log":"09[IKE] Sk_ei secret => 16 bytes @ 0x7f0a\n","stream":"stderr","time":"2026-11-21T12:00:00.000000000Z"}
     {"MESSAGE":"Sk_ei secret => 16 bytes @ 0x7f0a\n   0: 9F 7E ...","THREAD":"9","GROUP":"IKE","_PID":"812", ...}
 
@@ -18,7 +20,7 @@ import msgspec
 #: The text of an entry: of Docker, of journald, and of collectors of logs.
 _TEXT_FIELDS: Final = ("log", "MESSAGE", "message", "line")
 #: The fields of an entry of journald that name the daemon, the thread, the group and the IKE SA.
-_SOURCE_FIELDS: Final = frozenset(
+SOURCE_FIELDS: Final = frozenset(
     {"SYSLOG_IDENTIFIER", "_COMM", "_PID", "SYSLOG_PID", "THREAD", "GROUP", "IKE_SA_UNIQUE_ID"}
 )
 #: What precedes the JSON of an entry in `journalctl -o json-seq` and `-o json-sse`.
@@ -37,6 +39,8 @@ _decode_json: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 class LogEntries:
     """Converts entries to lines. Lines that belong to no entry are kept."""
+
+    is_binary = False  #: whether `convert` takes bytes of the file as they are, cut anywhere, and not its lines
 
     def __init__(self) -> None:
         self.has_entries = False
@@ -112,7 +116,7 @@ class LogEntries:
             value = line[match.end() :].decode("utf-8", "replace")
             if name == "MESSAGE":
                 self._message, self._message_line = [value], self._read
-            elif name in _SOURCE_FIELDS:
+            elif name in SOURCE_FIELDS:
                 fields[name] = value
         elif self._last_field == "MESSAGE" and len(self._message) < _MAX_ENTRY_LINES:
             self._message.append(line[len("    MESSAGE=") :].decode("utf-8", "replace"))
@@ -176,6 +180,8 @@ def _read_text(value: Any) -> bytes | None:
     """The bytes of a text, which journald writes as a list of numbers if they are not UTF-8; None: it is neither."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace")
+    if isinstance(value, bytes):
+        return value
     try:
         return bytes(value) if isinstance(value, list) else None
     except (TypeError, ValueError):

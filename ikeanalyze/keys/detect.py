@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _CAPTURES: Final = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\n\r\r\n")
 #: First bytes of zip, 7-Zip, LZ4, rar and LZMA files, which are not decompressed.
 _COMPRESSED: Final = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"\x04\x22\x4d\x18", b"Rar!\x1a\x07", b"\x5d\0\0\x80\0")
-#: How `journalctl -o export` begins, whose texts have their length in binary before them.
-_JOURNAL_EXPORT: Final = b"__CURSOR="
 #: The first character of JSON with keys, and those that may follow.
 _JSON_BEGINNINGS: Final = {b"{": (b'"', b"}"), b"[": (b"{", b"]", b"[")}
 _MAX_JSON_BYTES: Final = 64 << 20  # a hundred thousand key sets
@@ -175,8 +173,6 @@ def _read_lines(text: TextBlocks, collector: KeyCollector) -> "tuple[CharonLog |
         log = reader.read(text)
     except EndlessTextError as error:
         raise KeyFileError(f"{collector.path}: no key in its first {error}. {_SUPPORTED}") from None
-    if head.startswith(_JOURNAL_EXPORT):
-        return log, "This is journald's export format, which is not read; use journalctl -o json --all"
     if head.startswith(_COMPRESSED):
         return log, "The file is compressed or an archive, but not with gzip, zstd, xz or bzip2; unpack it first"
     return log, _suggest_log_settings(charon=reader.charon, pluto=reader.pluto, readable=readable)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final, cast
 
 from ikeanalyze.io.decompress import DamagedStreamError
+from ikeanalyze.io.journal_export import BEGINNING, JournalExport
 from ikeanalyze.io.log_entries import LogEntries, detect_entries
 from ikeanalyze.keys.collector import KeyCollector
 
@@ -72,7 +73,11 @@ class TextBlocks:
         """Whether the lines are wrapped in the entries of a container engine or of journald; they are converted."""
         if self.text_head().lstrip()[:1] in _ENTRY_BEGINNINGS and not self.head().startswith(_UTF16_BOMS):
             self._read_first_line()
-        self._entries = self._collector.entries = detect_entries(self.text_head(ENTRY_HEAD_BYTES))
+        if self.head().startswith(BEGINNING):
+            self._entries = JournalExport()
+        else:
+            self._entries = detect_entries(self.text_head(ENTRY_HEAD_BYTES))
+        self._collector.entries = self._entries
         return self._entries is not None
 
     def _read_first_line(self) -> None:
@@ -105,7 +110,8 @@ class TextBlocks:
         is_utf16 = self.head().startswith(_UTF16_BOMS)
         is_plain = not is_utf16 and self._entries is None
         self.is_plain_file = self._ends and is_plain and isinstance(self._stream.raw, io.FileIO)
-        blocks = self._decode_utf16() if is_utf16 else self._split()
+        is_binary = self._entries is not None and self._entries.is_binary
+        blocks = self._decode_utf16() if is_utf16 else self._read_bytes() if is_binary else self._split()
         for text in blocks if self._entries is None else self._convert(blocks, self._entries):
             block = _CONTROL_SEQUENCE.sub(b"", text) if _ESCAPE in text else text
             number = self._lines + 1
@@ -117,12 +123,23 @@ class TextBlocks:
         """The text of entries."""
         for block in blocks:
             if text := entries.convert(block):
-                yield text
+                yield _remove_nul_bytes(text, first=False)
         if text := entries.finish():
-            yield text
+            yield _remove_nul_bytes(text, first=False)
         if entries.left_out:
             problem = "journalctl left out messages of more than 4,096 bytes; it writes them with --all"
             self._collector.warn(None, f"{problem} ({entries.left_out:,})")
+
+    def _read_bytes(self) -> Iterator[bytes]:
+        """The bytes of the stream as they are."""
+        ended = False
+        while not ended:
+            data, ended, damage = self._read_block()
+            self._size += len(data)
+            yield data
+            self._check_unknown()
+            if damage is not None:
+                self._warn_of_damage(damage)
 
     def _split(self) -> Iterator[bytes]:
         """The text, cut after the last newline of each block."""

@@ -102,7 +102,8 @@ def list_reports(reports: Path) -> list[ReportFolder]:
     """
     folders = [ReportFolder(path.parent) for path in sorted(reports.glob(f"*/{_CLAIMS}"))]
     if not folders:
-        raise PaperError(f"{reports}: no folder in it has a file {_CLAIMS}. --reports names another folder")
+        remedy = "Run this in a clone of ikeanalyze, or name another folder with --reports"
+        raise PaperError(f"{reports}: no folder in it has a file {_CLAIMS}. {remedy}")
     return folders
 
 

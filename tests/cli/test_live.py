@@ -117,6 +117,8 @@ def test_a_reader_that_is_gone_ends_it():
         (("-i", "lo", "-"), "name an interface with -i, or a CAPTURE"),
         (("-", "--capture-filter", "udp"), "only with -i"),
         (("-", "--timeout", "5"), "less than --settle"),
+        (("-", "--timeout", "inf"), "inf is not within 1 to 31,536,000"),
+        (("-", "--settle", "1e300"), "1e+300 is not within 1 to 31,536,000"),
         (("lo",), "lo is an interface: use -i lo"),
     ],
 )

@@ -1,11 +1,13 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.labels import LabelError, PatternError, label_captures, merge_label_columns, parse_pattern
-from tests.paths import LAB_CAPTURES
+from ikeanalyze.io.lab_manifest import read_lab_manifest
+from tests.paths import LAB_CAPTURES, ROOT
 
 LAB = LAB_CAPTURES
 
@@ -65,6 +67,17 @@ def test_the_manifest_of_the_lab():
     assert "iterations" not in values
     assert {result.label_types[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
     assert (result.label_types["scenario"], result.label_types["link_nat"]) == ("str", "bool")
+
+
+def test_the_manifest_that_the_documentation_shows(tmp_path):
+    page = (ROOT / "docs" / "dataset.md").read_text()
+    (tmp_path / "0017.manifest.json").write_text(re.search("```json\n(.*?)```", page, re.DOTALL)[1])
+    path = tmp_path / "0017.pcapng"
+    assert labelled([path]).values == {
+        str(path): {"scenario": "pq", "link_rtt_ms": 40.0, "link_loss_percent": 5.0, "testbed_gateway": "arm"}
+    }
+    manifest = read_lab_manifest(str(path))
+    assert (manifest.capture_host, manifest.rtt_ns) == ("responder", 40_000_000)
 
 
 def test_a_path_counts_more_than_the_manifest():

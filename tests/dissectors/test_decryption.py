@@ -18,7 +18,7 @@ from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import PLUGIN, fields, findings, run_plugin
 from tests.keys.logs_of import LOGS, lines
 from tests.keys.mutated_logs import MUTATIONS, TWO_DAEMONS, of_one_thread
-from tests.keys.wrapped_logs import WRAPPED
+from tests.keys.wrapped_logs import WRAPPED, export_journal
 from tests.paths import CAPTURES
 
 PQ = CAPTURES / "pq-mlkem768-psk.pcap"
@@ -393,6 +393,18 @@ def test_logs_of_containers_and_machines(tshark, name):
 @pytest.mark.parametrize("name", ["journalctl-252.json", "journalctl-252-all.json", "journalctl-252.verbose"])
 def test_what_journalctl_writes(tshark, name):
     log = gzip.decompress((LOGS / f"{name}.gz").read_bytes())
+    assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("end", ["", "cut", "damaged"])
+def test_the_export_format_of_the_journal(tshark, end):
+    entries = gzip.decompress((LOGS / "journalctl-252-all.json.gz").read_bytes()).splitlines()
+    log = export_journal(entries)
+    if end == "cut":  # inside the last keys
+        log = log[: log.rindex(b"Sk_pr secret => ") + 40]
+    elif end == "damaged":  # a length that is none, in an entry without keys
+        log = log.replace(b"\n\n", b"\n\nMESSAGE\n" + b"\xff" * 8 + b"\n\n", 1)
     assert fields(tshark, PQ, "ikex.epoch", only="ikex.epoch", keys=log) == [[epoch] for epoch in EPOCHS_OF_PQ]
 
 

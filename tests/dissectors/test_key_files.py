@@ -10,7 +10,7 @@ from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.text_reader import TextReader
 from tests.analysis.encrypted_handshakes import Sa, table
 from tests.craft import ike
-from tests.dissectors.run_plugin import PLUGIN, run_plugin
+from tests.dissectors.run_plugin import PLUGIN
 from tests.keys.mutated_logs import Blocks
 from tests.paths import CAPTURES
 
@@ -75,13 +75,6 @@ def test_the_plugin_reports_keys_that_a_log_lacks(tshark):
     lacking = [log[: labels[1]], log[: labels[1]] + log[labels[1] + 1 :]]
     found = read_in_plugin(tshark, [b"".join(log), *map(b"".join, lacking)])
     assert [(len(keys), has_problem) for keys, has_problem in found] == [(4, False), (2, True), (2, True)]
-
-
-def test_the_plugin_advises_another_format_of_the_journal(tshark):
-    """journald's export format has the length of a text of several lines in binary before it."""
-    text = b"__CURSOR=s=1;i=2\nMESSAGE\n" + (5).to_bytes(8, "little") + b"a\nb\nc\n_PID=812\n\n"
-    done = run_plugin(tshark, CAPTURES / "psk-classic.pcap", keys=text)
-    assert "use journalctl -o json --all" in done.stdout + done.stderr
 
 
 @pytest.mark.turns

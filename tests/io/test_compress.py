@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from ikeanalyze.io.atomic_write import open_output, write_private
-from ikeanalyze.io.compress import strip_compression
+from ikeanalyze.io.decompress import strip_compression
 from ikeanalyze.render.core import output as text_output
 
 #: More than a buffer, and not compressible to nothing.

@@ -14,7 +14,7 @@ from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.json_keys import build_key_document
 from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain
 from tests.keys.test_text_blocks import SmallReads
-from tests.keys.wrapped_logs import WRAPPED
+from tests.keys.wrapped_logs import WRAPPED, export_journal
 from tests.paths import CAPTURES
 
 KEY = "00112233445566778899aabbccddeeff"
@@ -118,6 +118,21 @@ def test_what_journalctl_writes(file, name):
         assert b"Sk_d secret => 48 bytes" in line
 
 
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_the_export_format_of_the_journal(file, monkeypatch, block):
+    """In blocks that are cut anywhere."""
+    monkeypatch.setattr("ikeanalyze.keys.text_blocks._BLOCK_BYTES", block)
+    entries = gzip.decompress((LOGS / "journalctl-252-all.json.gz").read_bytes()).splitlines()
+    wanted = [line for line in entries if b" secret => " in line] if block == 1 else entries
+    content = export_journal(wanted)
+    keys = read_keys(file(content))
+    assert plain(keys.key_sets) == expected("pq-mlkem768-psk")
+    assert keys.formats == ("charon log",)
+    assert keys.warnings == []
+    for key_set in keys.key_sets:
+        assert b"Sk_d secret => 48 bytes" in content.split(b"\n")[key_set.origin.line - 1]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
 def test_json_in_the_encodings_of_windows(file, encoding):
     """Windows PowerShell writes redirected output in UTF-16, and editors begin UTF-8 with a byte order mark."""
@@ -180,7 +195,11 @@ def test_damaged_compressed_data(file):
         (b"[" * 100_000, "begins as JSON"),
         (b'{"\xff": 1}', "begins as JSON"),
         (b"PK\x03\x04" + bytes(range(256)), "contains no key. The file is compressed or an archive, but not with gzip"),
-        (b"__CURSOR=s=0\nMESSAGE=09[IKE] initiating IKE_SA c[1]\n", "journald's export format, which is not read; use"),
+        (
+            b"__CURSOR=s=0\nMESSAGE=09[IKE] initiating IKE_SA c[1]\n",
+            "it has keys if its filelog section sets ike = 4",
+        ),
+        (b"__CURSOR=s=0\nMESSAGE=some text\n", "contains no key. Supported are"),
         (b'{"log":"some text\\n"}\n', "contains no key. Supported are"),
         (b'{"log":"09[IKE] initiating IKE_SA c[1]\\n"}\n', "it has keys if its filelog section sets ike = 4"),
         (b"[12:00] some text\n", "contains no key. Supported are"),

@@ -47,6 +47,26 @@ _LINES: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
+def export_journal(entries: list[bytes]) -> bytes:
+    """Entries of `journalctl -o json --all` in the format of `-o export`.
+
+    See https://systemd.io/JOURNAL_EXPORT_FORMATS/: what has control characters other than tabs, or is not UTF-8, has
+    its length before it.
+    """
+    out = []
+    for number, entry in enumerate(entries):
+        fields = json.loads(entry)
+        out.append(fields.pop("__CURSOR", f"s={number}").join(("__CURSOR=", "\n")).encode())
+        for name, value in fields.items():
+            data = bytes(value) if isinstance(value, list) else value.encode()
+            if isinstance(value, list) or re.search(rb"[\x00-\x08\x0a-\x1f]", data):
+                out += [name.encode(), b"\n", len(data).to_bytes(8, "little"), data, b"\n"]
+            else:
+                out += [name.encode(), b"=", data, b"\n"]
+        out.append(b"\n")
+    return b"".join(out)
+
+
 def _wrap(name: str) -> Callable[[list[bytes]], bytes]:
     return lambda lines: b"".join(_LINES[name](line, number) + b"\n" for number, line in enumerate(lines, 1))
 

@@ -88,8 +88,8 @@ def keys(
     its algorithms, and a fingerprint to compare it with other files.
 
     A FILE is a Wireshark key table (of IKEv2, IKEv1 or ESP) such as strongSwan's save-keys writes, a log of charon with
-    ike = 4 or of libreswan with plutodebug=private, as written or as JSON of Docker or journalctl, a secret file of
-    tcpdump -E, or JSON from --to json; plain or compressed with gzip, zstd, xz or bzip2. The format is detected from
+    ike = 4 or of libreswan with plutodebug=private, as written or in any format of Docker or journalctl, a secret file
+    of tcpdump -E, or JSON from --to json; plain or compressed with gzip, zstd, xz or bzip2. The format is detected from
     the content. - is standard input.
 
     A FILE may also be a pcapng capture with keys that --embed put into it.

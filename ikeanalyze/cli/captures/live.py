@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from msgspec import Struct, field
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ikeanalyze.live.packet_ring import PacketRing
 
 app = make_app()
+
+#: Of --settle and --timeout: a year. Nanoseconds of much longer times do not fit into 64 bits.
+_MAX_WAIT_S: Final = 31_536_000
 
 
 class LiveInputOptions(CaptureOptions, frozen=True, kw_only=True):
@@ -84,12 +87,18 @@ class LiveOutputOptions(Struct, frozen=True, kw_only=True):
         typer.Option(
             metavar="S",
             min=1,
+            max=_MAX_WAIT_S,
             help="Seconds without a message after which a completed or failed handshake is reported.",
         ),
     ] = 10
     timeout: Annotated[
         float,
-        typer.Option(metavar="S", min=1, help="Seconds without a message after which any handshake is reported."),
+        typer.Option(
+            metavar="S",
+            min=1,
+            max=_MAX_WAIT_S,
+            help="Seconds without a message after which any handshake is reported.",
+        ),
     ] = 180
 
     def open_failures(self) -> "FailureCaptures | None":

@@ -261,6 +261,8 @@ def _write_table(checks: list[RequirementCheck], out: TextIO) -> None:
             console.print(Text(f"{check.name}, for {check.needed_for}: {check.how_to_get}"), soft_wrap=True)
         if remedies:
             console.print()
-        console.print(Text("report cannot work here." if broken else "report and ladder work here."))
+        others = "The others do, too, except for what is listed above" if remedies else "The others do, too"
+        works = f"report and ladder work here. {others}. `ikeanalyze lab doctor` checks lab."
+        console.print(Text("report cannot work here." if broken else works))
     lines = text.get().splitlines()
     out.write("".join(f"{line.rstrip()}\n" for line in lines).lstrip("\n"))

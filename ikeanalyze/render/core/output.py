@@ -10,7 +10,6 @@ from typing import TextIO
 
 from ikeanalyze.io import atomic_write
 from ikeanalyze.io.atomic_write import is_device_or_pipe
-from ikeanalyze.io.compress import compress
 
 
 class OutputError(Exception):
@@ -75,6 +74,8 @@ def open_output(path: str) -> Iterator[TextIO]:
         with _convert_errors(path), open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
             yield stream
     else:
+        from ikeanalyze.io.compress import compress  # most output goes to standard output
+
         check_output(path)
         with (
             replace_output(path) as temporary,

@@ -16,7 +16,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.io.atomic_write import open_output, write_private
-from ikeanalyze.io.compress import strip_compression
+from ikeanalyze.io.decompress import strip_compression
 from ikeanalyze.keys.export import build_key_json
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import load_credentials

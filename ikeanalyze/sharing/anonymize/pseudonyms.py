@@ -35,16 +35,20 @@ def load_or_create_key(path: str) -> bytes:
     """The key in a file, which is created with a new key, readable by its owner only, if it does not exist.
 
     Raises:
-        AnonymizationKeyError: the file has no key.
-        OSError: the file cannot be read or created.
+        AnonymizationKeyError: the file has no key, or cannot be read.
+        OSError: the file cannot be created.
     """
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         return _read_key(path)
     key = make_key()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{_HEADING}\n{key.hex()}\n")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{_HEADING}\n{key.hex()}\n")
+    except OSError:
+        os.unlink(path)  # a part of a key would be an error when the command is run again
+        raise
     return key
 
 
@@ -54,8 +58,11 @@ def make_key() -> bytes:
 
 
 def _read_key(path: str) -> bytes:
-    with open(path, encoding="ascii", errors="replace") as file:
-        lines = file.read(1000).split("\n")
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            lines = file.read(1000).split("\n")
+    except OSError as error:
+        raise AnonymizationKeyError(f"{path}: cannot be read ({error.strerror})") from None
     try:
         key = bytes.fromhex(lines[1]) if lines[0] == _HEADING else b""
     except (IndexError, ValueError):

@@ -1,5 +1,6 @@
 """Pseudonyms: what they keep, and the file with their key."""
 
+import os
 import socket
 import stat
 
@@ -69,3 +70,22 @@ def test_another_file_is_refused_without_its_content(tmp_path, content):
         load_or_create_key(str(path))
     assert "secret" not in str(error.value)
     assert path.read_text() == content
+
+
+def test_a_key_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
+    """As on a full disk: the next run would find a file without a key."""
+    fdopen = os.fdopen
+
+    def fill_the_disk(descriptor, mode):
+        os.close(descriptor)
+        return fdopen(os.open("/dev/full", os.O_WRONLY), mode)
+
+    monkeypatch.setattr(os, "fdopen", fill_the_disk)
+    with pytest.raises(OSError, match="No space left"):
+        load_or_create_key(str(tmp_path / "key"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(AnonymizationKeyError, match=r"cannot be read \(Is a directory\)"):
+        load_or_create_key(str(tmp_path))
