@@ -122,12 +122,6 @@ local function report_problems(problems)
     end
 end
 
--- A path that a user has typed: "~" is the home folder, as in a shell.
-local function expand_home(path)
-    local home = os.getenv("HOME") or os.getenv("USERPROFILE")
-    return home and path:find("^~[/\\]") and home .. path:sub(2) or path
-end
-
 -- The path of a file in Wireshark's personal folder, if it is there.
 local function find_personal(name)
     local path = persconffile_path(name)
@@ -143,7 +137,7 @@ end
 local function key_paths()
     local paths = {}
     for path in tostring(ikex.prefs.keys):gmatch("[^;]+") do
-        path = expand_home(path:match("^%s*(.-)%s*$"))
+        path = compat.expand_home(path:match("^%s*(.-)%s*$"))
         if path ~= "" then
             paths[#paths + 1] = path
         end
@@ -431,7 +425,7 @@ if has_window then
     menus.register(function()
         return capture
     end, key_paths, function()
-        return expand_home(ikex.prefs.command)
+        return compat.expand_home(ikex.prefs.command)
     end)
 end
 

@@ -46,4 +46,10 @@ function compat.unhex(text)
     end))
 end
 
+--- A path that a user has typed: "~" is the home folder, as in a shell.
+function compat.expand_home(path)
+    local home = os.getenv("HOME") or os.getenv("USERPROFILE")
+    return home and path:find("^~[/\\]") and home .. path:sub(2) or path
+end
+
 return compat

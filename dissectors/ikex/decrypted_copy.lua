@@ -2,6 +2,8 @@
 
 Lua does not know the file of the capture, and a capture that is running has none: the packets are first written to a
 temporary file. ]]
+local compat = require("ikex.compat")
+
 local decrypted_copy = {}
 
 local NO_COMMAND = { [127] = true, [9009] = true } -- exit statuses of sh and cmd.exe
@@ -88,7 +90,7 @@ function decrypted_copy.open_dialog(key_files, command)
     local home = os.getenv("HOME") or os.getenv("USERPROFILE") or "."
     new_dialog("Save decrypted capture", function(output)
         if output and output ~= "" then
-            write(output, key_files, command)
+            write(compat.expand_home(output), key_files, command)
         end
     end, { name = "File", value = home .. package.config:sub(1, 1) .. "decrypted.pcapng" })
 end

@@ -128,7 +128,7 @@ function statistics.list(capture, selected)
         end
     end
     append_notes(lines, capture)
-    table.insert(lines, 1, "IKE handshakes; the filter ikex.handshake == 1 shows the first one")
+    table.insert(lines, 1, "IKE handshakes, counts of the set-up; filter: ikex.handshake == 1")
     return table.concat(lines, "\n") .. "\n"
 end
 
@@ -145,7 +145,7 @@ end
 
 --- The same as `handshakes`, in lines that fit into a window as it opens.
 function statistics.details(capture)
-    local lines = {}
+    local lines = { "IKE handshakes, counts of the set-up", "" }
     for _, sa in ipairs(capture.conversation.sas) do
         local summary = capture:summary(sa)
         local rows = {
@@ -163,7 +163,7 @@ function statistics.details(capture)
         if remarks ~= "" then
             rows[#rows + 1] = { "  remark", remarks }
         end
-        if #lines > 0 then
+        if sa.number > 1 then
             lines[#lines + 1] = ""
         end
         lines[#lines + 1] = string.format("Handshake %.0f: %s", sa.number, format_outcome(capture, sa))

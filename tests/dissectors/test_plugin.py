@@ -221,6 +221,7 @@ def test_the_list_of_handshakes_is_as_narrow_as_a_window(tshark):
     """The window opens with 500 pixels; a row names the handshake by its number."""
     done = run_plugin(tshark, CAPTURES / "invalid-ke.pcap", "-q", "-z", "ikex,list")
     lines = [line for line in done.lines if line.strip()]
+    assert lines[0] == "IKE handshakes, counts of the set-up; filter: ikex.handshake == 1"
     assert lines[1].split() == ["no.", "SPIi", "retx", "set-up", "ms", "outcome", "remark"]
     assert [lines[2].split()[0], *lines[2].split()[4:]] == ["1", "completed", "+INVALID_KE_PAYLOAD"]
     assert max(map(len, lines)) <= 70
@@ -231,8 +232,9 @@ def test_the_details_of_handshakes_are_as_narrow_as_a_window(tshark):
     done = run_plugin(tshark, CAPTURES / "invalid-ke.pcap", "-q", "-z", "ikex,details", "-z", "ikex,handshakes")
     lines = [line for line in done.lines if line]
     start = lines.index("Handshake 1: completed")  # tshark prints the last statistics first
+    assert lines[start - 1] == "IKE handshakes, counts of the set-up"
     values = dict(re.split(r" {2,}", line.strip()) for line in lines[start + 1 :])
-    [row] = [line.split() for line in lines[:start] if line.split()[0] == "1"]
+    [row] = [line.split() for line in lines[: start - 1] if line.split()[0] == "1"]
     assert values["SPIi, SPIr"] == ", ".join(row[1:3])
     assert [values["initiator"], values["responder"]] == row[3:5]
     sent = [re.findall(r"\d+", values[f"from {side}"]) for side in ("initiator", "responder")]

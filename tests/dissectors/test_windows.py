@@ -65,6 +65,8 @@ def test_the_decrypted_capture_has_all_digits_of_the_times(wireshark):
         command.chmod(0o755)
         open_capture(screen, capture, "-o", f"ikex.command:{command}")
         open_statistics(screen, 5, WINDOWS[5])
+        screen.press("ctrl+a")
+        screen.type("~/decrypted.pcapng")
         screen.press("Return")
         screen.wait_for(r"decrypted\.pcapng$")
         check_errors(screen)
