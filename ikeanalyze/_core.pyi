@@ -49,7 +49,9 @@ def walk_pcap(
     None if a record is empty or longer than `usual`, which Python must check.
     """
 
-def find_packet_blocks(buffer: UInt8Array, start: int, end: int, big_endian: bool) -> tuple[Int64Array, int]:
+def find_packet_blocks(
+    buffer: UInt8Array, start: int, end: int, big_endian: bool, numbered: bool
+) -> tuple[Int64Array, int]:
     """The positions of the packet blocks in buffer[start:end] of a pcapng file before the next block that Python must
     decode, and that block's position.
     """

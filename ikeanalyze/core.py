@@ -11,7 +11,7 @@ from ikeanalyze.machine import count_processors, tune_malloc
 #: Set to 0, this environment variable leaves the core out.
 SWITCH: Final = "IKEANALYZE_CORE"
 #: Number of the interface, equal to that in core/src/lib.rs: a core of other sources is not used.
-INTERFACE: Final = 20
+INTERFACE: Final = 21
 
 #: Bytes of the smallest capture that the core reads as a file, in threads.
 MIN_FILE_BYTES = 8 << 20

@@ -18,7 +18,7 @@ mod module {
     use pyo3::prelude::*;
 
     /// Number of the interface between Python and this module, equal to INTERFACE in ikeanalyze/core.py.
-    const INTERFACE: u32 = 20;
+    const INTERFACE: u32 = 21;
 
     #[pymodule(name = "_core")]
     fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {

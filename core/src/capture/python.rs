@@ -86,7 +86,8 @@ fn walk_pcap<'py>(
 }
 
 /// The positions of the packet blocks in `buffer[start:end]` of a pcapng file before the next block that Python must
-/// decode, and that block's position.
+/// decode, and that block's position. `numbered`: Python must decode blocks that are no packets but have frame numbers in
+/// Wireshark.
 #[pyfunction]
 fn find_packet_blocks<'py>(
     py: Python<'py>,
@@ -94,8 +95,9 @@ fn find_packet_blocks<'py>(
     start: usize,
     end: usize,
     big_endian: bool,
+    numbered: bool,
 ) -> PyResult<(Array<'py, i64>, usize)> {
-    let (positions, at) = super::records::find_packet_blocks(buffer.as_slice()?, start, end, big_endian);
+    let (positions, at) = super::records::find_packet_blocks(buffer.as_slice()?, start, end, big_endian, numbered);
     Ok((PyArray1::from_vec(py, positions), at))
 }
 

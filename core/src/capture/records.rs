@@ -161,15 +161,23 @@ const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+/// Other blocks to which Wireshark gives frame numbers: entries of the systemd journal, custom blocks.
+const NUMBERED_BLOCKS: [u32; 3] = [9, 0x0BAD, 0x4000_0BAD];
 
 /// The positions of the packet blocks in `data[at..end]` before the next block that Python must decode, and that
-/// block's position.
+/// block's position. `numbered`: Python must decode `NUMBERED_BLOCKS` too.
 ///
-/// As `Pcapng._packets_from` of ikeanalyze/capture/formats/pcapng.py.
-pub fn find_packet_blocks(data: &[u8], mut at: usize, end: usize, big_endian: bool) -> (Vec<i64>, usize) {
+/// As `Pcapng._find_packet_blocks` of ikeanalyze/capture/formats/pcapng.py.
+pub fn find_packet_blocks(
+    data: &[u8],
+    mut at: usize,
+    end: usize,
+    big_endian: bool,
+    numbered: bool,
+) -> (Vec<i64>, usize) {
     let mut positions = Vec::new();
     let data = data.get(..end).unwrap_or(data);
-    while let Some(next) = skip_block(data, at, big_endian, &mut positions) {
+    while let Some(next) = skip_block(data, at, big_endian, numbered, &mut positions) {
         at = next;
     }
     (positions, at)
@@ -177,7 +185,7 @@ pub fn find_packet_blocks(data: &[u8], mut at: usize, end: usize, big_endian: bo
 
 /// The position after a block, which is added if it is a packet; None if it is incomplete or Python must decode it.
 #[inline(always)]
-fn skip_block(data: &[u8], at: usize, big_endian: bool, positions: &mut Vec<i64>) -> Option<usize> {
+fn skip_block(data: &[u8], at: usize, big_endian: bool, numbered: bool, positions: &mut Vec<i64>) -> Option<usize> {
     let claimed = word(data, at.checked_add(4)?, big_endian)?;
     let kind = word(data, at, big_endian)?;
     // some writers forget the padding of the packet in the block's length
@@ -190,6 +198,7 @@ fn skip_block(data: &[u8], at: usize, big_endian: bool, positions: &mut Vec<i64>
         ENHANCED_PACKET | OBSOLETE_PACKET => 32,
         SIMPLE_PACKET => 16,
         SECTION | INTERFACE => return None,
+        _ if numbered && NUMBERED_BLOCKS.contains(&kind) => return None,
         _ => 12,
     };
     if size < shortest {

@@ -17,7 +17,14 @@ from ikeanalyze.capture.arrays import (
     sort_distinct,
 )
 from ikeanalyze.capture.formats import pcapng_blocks
-from ikeanalyze.capture.formats.pcapng_blocks import ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET
+from ikeanalyze.capture.formats.pcapng_blocks import (
+    ENHANCED_PACKET,
+    INTERFACE,
+    NUMBERED_BLOCKS,
+    OBSOLETE_PACKET,
+    SECTION,
+    SIMPLE_PACKET,
+)
 from ikeanalyze.capture.formats.records import (
     EARLIEST_NS,
     LATEST_NS,
@@ -48,6 +55,11 @@ _NAMES: Final = {
 _MICROSECONDS: Final = 6
 
 _UNTIMED: Final = "packets without a time of their own (simple packet blocks) were given the time of the packet before"
+
+_RENUMBERED: Final = (
+    "from this packet on, frame numbers in Wireshark are higher: it also counts blocks that are not packets (entries of the "
+    "systemd journal, custom blocks)"
+)
 
 
 class InterfaceClock(msgspec.Struct, frozen=True):
@@ -123,6 +135,9 @@ class Pcapng:
         self.notes: Final[list[CaptureNote]] = []
         self._packets = 0
         self._last_time = 0
+        self._untimed: CaptureNote | None = None
+        self._renumbered: CaptureNote | None = None
+        self._finds_numbered = True  # none of NUMBERED_BLOCKS has been found
         self._begin_section("<")
 
     def _begin_section(self, order: str) -> None:
@@ -172,7 +187,7 @@ class Pcapng:
         """The positions of the packet blocks before the next block that must be decoded, and that block's position."""
         # The only loop over blocks: it only finds packets. It reads up to 8 bytes after `end`.
         if core.compiled is not None:
-            return core.compiled.find_packet_blocks(view, at, end, self._order == ">")
+            return core.compiled.find_packet_blocks(view, at, end, self._order == ">", self._finds_numbered)
         offsets: list[int] = []
         append, unpack = offsets.append, self._head.unpack_from
         while True:
@@ -190,7 +205,9 @@ class Pcapng:
                 return offsets, at
             elif block_type in (SIMPLE_PACKET, OBSOLETE_PACKET):
                 append(at)
-            elif not self._has_valid_trailer(buffer, at, size):
+            elif (self._finds_numbered and block_type in NUMBERED_BLOCKS) or not self._has_valid_trailer(
+                buffer, at, size
+            ):
                 return offsets, at
             at = behind
 
@@ -200,7 +217,9 @@ class Pcapng:
         return trailer in (size, self._head.unpack_from(buffer, at)[1])
 
     def _decode_block(self, buffer: bytearray, at: int, end: int) -> tuple[int, str | None]:
-        """Decode a section header or interface description; blocks of other types are incomplete or invalid here.
+        """Decode a section header, an interface description or one of NUMBERED_BLOCKS.
+
+        Blocks of other types are incomplete or invalid here.
 
         Returns the bytes of the block (or the bytes needed to decode its size), and why it is invalid.
         """
@@ -224,6 +243,8 @@ class Pcapng:
             major, minor = Struct(self._order + "2H").unpack_from(buffer, at + 12)
             if major != 1:
                 return 0, f"a section has version {major}.{minor}, which is not known"
+        elif block_type in NUMBERED_BLOCKS:
+            self._finds_numbered = False
         else:
             self._add_interface(bytes(buffer[at + 8 : at + size - 4]))
         return size, None
@@ -285,6 +306,9 @@ class Pcapng:
             at, head, offset, captured = at[:first], head[:first], offset[:first], captured[:first]
             length, interface = length[:first], interface[:first]
             simple = None if simple is None else simple[:first]
+        if not self._finds_numbered and len(at):
+            self._renumbered = self._renumbered or self._add_note(_RENUMBERED, self._packets + 1)
+            self._renumbered.count += len(at)
         ticks = head["high"].astype(np.uint64) << np.uint64(32) | head["low"]
         batch = RecordBatch(
             buffer=view,
@@ -314,11 +338,15 @@ class Pcapng:
         if simple is not None and simple.any():
             timed = np.maximum.accumulate(np.where(simple, -1, np.arange(len(times))))
             times = np.where(timed < 0, self._last_time, times[timed])
-            if not self.notes:
-                self.notes.append(CaptureNote(_UNTIMED, self._packets + int(simple.argmax()) + 1, 0))
-            self.notes[0].count += int(simple.sum())
+            self._untimed = self._untimed or self._add_note(_UNTIMED, self._packets + int(simple.argmax()) + 1)
+            self._untimed.count += int(simple.sum())
         self._last_time = int(times[-1])
         return times
+
+    def _add_note(self, what: str, first: int) -> CaptureNote:
+        note = CaptureNote(what, first, 0)
+        self.notes.append(note)
+        return note
 
     def _convert_times_of_clocks(self, ticks: UInt64Array, interface: UInt32Array) -> Int64Array:
         """The times of packets of interfaces with different clocks.

@@ -92,6 +92,25 @@ def test_other_blocks_are_skipped() -> None:
     assert len(read(data)) == len(others)
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", [9, 0xBAD, 0x40000BAD])
+def test_blocks_with_frame_numbers_in_wireshark_are_noted_once(kind: int, order: str) -> None:
+    begin = section(order) + interface(order=order)
+    packet, other = enhanced(b"x", order=order), block(kind, b"some", order)
+    walked, _, reader = walk(begin + packet * 2 + other + packet + other * 2 + packet)
+    assert len(walked.batch) == 4
+    (note,) = reader.notes
+    assert (note.first, note.count) == (3, 2)
+    assert "frame numbers in Wireshark are higher" in note.what
+    walk(section(order) + interface(order=order) + other + packet, reader)
+    assert (note.first, note.count, len(reader.notes)) == (3, 3, 1)
+
+
+def test_blocks_after_the_last_packet_are_not_noted() -> None:
+    _, _, reader = walk(section() + interface() + enhanced(b"x") + block(9, b"some"))
+    assert reader.notes == []
+
+
 def test_interfaces_are_numbered_over_all_sections() -> None:
     data = (
         section("<")
