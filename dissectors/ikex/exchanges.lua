@@ -342,6 +342,16 @@ local function select_responses(exchange)
     return #accepting > 0 and accepting or responses
 end
 
+local function find_first(transmissions)
+    local first = nil
+    for _, transmission in ipairs(transmissions) do
+        if not first or transmission.time < first.time then
+            first = transmission
+        end
+    end
+    return first
+end
+
 -- Find the response that ended an exchange, and the transmission that it answers, by the order of the transmissions;
 -- `following`: the time of the next request.
 local function match_responses(exchange, following)
@@ -368,7 +378,7 @@ local function match_responses(exchange, following)
     if latest and last_request > latest_end then
         exchange.unreceived_for = last_request - latest_end
     end
-    ending = ending or latest or responses[1]
+    ending = ending or latest or find_first(exchange.responses)
     if not ending then
         return
     end
@@ -418,10 +428,11 @@ function exchanges.of_pair(pair, exactly)
         pair.changed, pair.following, pair.grouped = false, following, count_datagrams(pair)
         for index, exchange in ipairs(pair.exchanges) do
             local after = pair.exchanges[index + 1]
-            local until_time = after and after.requests[1] and after.requests[1].time or following
+            local again = after and after.requests[1] and after.requests[1].time or NEVER
             local begin = (exchange.requests[1] or exchange.responses[1]).time
-            -- an attempt that began at the same time does not limit this one
-            match_responses(exchange, until_time > begin and until_time or NEVER)
+            -- a request of the same time or earlier does not limit this one
+            local later = following > begin and following or NEVER
+            match_responses(exchange, again > begin and math.min(again, later) or later)
         end
     end
     return pair.exchanges

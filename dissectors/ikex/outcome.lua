@@ -456,8 +456,8 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
         initiator = new_sum(), responder = new_sum(), retransmitted = new_sum(), after = new_sum(),
         extra = {}, exchanges = all,
     }
-    local first, last
-    for index, exchange in ipairs(all) do
+    local first, last, previous_init
+    for _, exchange in ipairs(all) do
         for _, list in ipairs({ exchange.requests, exchange.responses }) do
             for _, transmission in ipairs(list) do
                 if exchange.sets_up then
@@ -473,10 +473,12 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
         if exchange.sets_up and #exchange.requests > 0 then
             first, last = first or exchange, exchange
         end
-        local following = all[index + 1]
-        if following and INITS[following.pair.exchange] then
-            exchange.extra = exchanges.retry_reason(exchange)
-            result.extra[#result.extra + 1] = exchange.extra
+        if INITS[exchange.pair.exchange] then
+            if previous_init then
+                previous_init.extra = exchanges.retry_reason(previous_init)
+                result.extra[#result.extra + 1] = previous_init.extra
+            end
+            previous_init = exchange
         end
     end
     local proven, reason = find_proof(sa)

@@ -332,6 +332,22 @@ local function read_protocol(frame, at)
     return protocol, payload
 end
 
+-- Whether the IP header at position `at` is not one of a tunnel that looks like it, as L2TP's with a length does: that
+-- of IPv4 has a checksum (RFC 791, 3.1).
+local function is_plausible(frame, at)
+    local size = byte(frame, at) % 16 * 4
+    if byte(frame, at) >= 0x60 then
+        return true
+    elseif #frame < at + size - 1 then
+        return false
+    end
+    local sum = 0
+    for position = at, at + size - 2, 2 do
+        sum = sum + u16(frame, position)
+    end
+    return sum > 0 and sum % 0xFFFF == 0
+end
+
 -- The IP fragment of UDP inside the IP packet at position `at`, which ends at `last`; nil if it is in no tunnel.
 local function find_in_tunnels(frame, at, size, last)
     for _ = 1, MAX_TUNNELS do
@@ -342,7 +358,7 @@ local function find_in_tunnels(frame, at, size, last)
         local inner, finish
         for position = payload, payload + MAX_TUNNEL_HEADERS do
             finish = find_ip_end(frame, position, size, last)
-            if finish then
+            if finish and is_plausible(frame, position) then
                 inner = position
                 break
             end

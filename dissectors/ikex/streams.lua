@@ -6,6 +6,7 @@ These are the rules of `ikeanalyze report`: the originator of a connection sends
 sides send messages, each after a length of 16 bits that includes itself; an IKE message begins with four zero bytes.
 Where bytes are missing, the start of the messages is unknown until a segment begins with one. A segment that repeats a
 message counts as a frame of it. Positions in a stream are sequence numbers that do not begin again at 0. ]]
+local framing = require("ikex.framing")
 local message = require("ikex.message")
 
 local Streams = {}
@@ -13,9 +14,7 @@ Streams.__index = Streams
 
 local byte, concat, max, min, sub = string.byte, table.concat, math.max, math.min, string.sub
 
-local PREFIX, MARKER = "IKETCP", "\0\0\0\0"
-local CERTAIN = 2 + #MARKER + message.HEADER -- bytes that identify an IKE message
-local ESP_HEADER = 8
+local PREFIX, MARKER, CERTAIN, ESP_HEADER = framing.PREFIX, framing.MARKER, framing.CERTAIN, framing.ESP_HEADER
 local SEQUENCE_NUMBERS, HALF = 4294967296, 2147483648 -- RFC 9293, 3.4
 local MAX_HELD = 64 -- segments out of order; then the missing one is skipped
 local MAX_GAP = 1048576 -- missing bytes between two segments; a larger gap means another connection

@@ -12,14 +12,12 @@
 -- Needs: Lua 5.2 or later, any Wireshark with `pinfo.desegment_len`. The preference "TCP ports" sets the ports.
 -- Loading this file has no side effects; `register()` registers the protocol and must be called once.
 
+local framing = require("ikex.framing")
+
 local tcp = {}
 
-local PREFIX = "IKETCP"
-local MARKER = 4
-local LENGTH = 2
--- Length, marker and IKE header, which together identify an IKE message.
-local CERTAIN = LENGTH + MARKER + 28
-local ESP_HEADER = 8
+local PREFIX, LENGTH, MARKER = framing.PREFIX, framing.LENGTH, #framing.MARKER
+local CERTAIN, ESP_HEADER = framing.CERTAIN, framing.ESP_HEADER
 
 local protocol, field, expert_info, subprotocols
 
@@ -59,7 +57,7 @@ end
 local function find_ike(tvb)
     local bytes, from = text(tvb, 0, tvb:len()), 1
     while true do
-        local at = bytes:find("\0\0\0\0", from, true)
+        local at = bytes:find(framing.MARKER, from, true)
         if not at then
             return nil
         end

@@ -143,7 +143,7 @@ FRAMES = {
     "QinQ": lambda packet: link.ethernet(packet, vlans=[(link.QINQ, 7), (link.VLAN, 5)]),
     **{
         name: lambda packet, name=name: tunnel.ALL[name].wrap(link.ethernet(packet))
-        for name in ("gre", "vxlan", "ip in ipv4")
+        for name in ("gre", "vxlan", "l2tp, all fields", "ip in ipv4")
     },
 }
 each_frame = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

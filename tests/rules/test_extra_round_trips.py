@@ -1,0 +1,36 @@
+"""Python, the compiled core and the plugin find extra round trips of IKE_SA_INIT in a capture that is out of order."""
+
+import polars as pl
+import pytest
+
+import ikeanalyze
+from tests.craft import MS, SECOND, Handshake, Trace
+from tests.dissectors.run_plugin import fields, run_plugin
+
+
+def make_capture():
+    """The responder asks for another method after 20 ms. Its second response, and after it the request that this
+    answers, come later in the capture than the request for IKE_AUTH."""
+    trace = Trace()
+    first, refusal, second, response, *authentication = Handshake(1).setup(before="INVALID_KE_PAYLOAD")
+    for time, message in ((0, first), (20, refusal), (40, authentication[0]), (50, response), (52, second)):
+        trace.message(time * MS, message)
+    trace.message(70 * MS, authentication[1])
+    trace.send(60 * SECOND, b"other traffic", sport=53, dport=53)
+    return trace.pcap()
+
+
+@pytest.mark.usefixtures("implementation")
+def test_reports_have_the_refusal_and_its_time():
+    analysis = ikeanalyze.read(make_capture())
+    assert analysis.handshakes["extra_round_trips"].to_list() == [["INVALID_KE_PAYLOAD"]]
+    times = analysis.exchanges.filter(pl.col("type").cast(pl.String) == "IKE_SA_INIT")["rtt_ns"].to_list()
+    assert times == [20 * MS, None]
+
+
+@pytest.mark.turns
+def test_the_plugin_has_the_refusal_and_its_time(tshark):
+    capture = make_capture()
+    assert fields(tshark, capture, "ikex.response_time", only="frame.number == 2") == [["20"]]
+    lines = run_plugin(tshark, capture, "-q", "-z", "ikex,handshakes").lines
+    assert [line.split()[-1] for line in lines if line.startswith("  1 ")] == ["+INVALID_KE_PAYLOAD"]
