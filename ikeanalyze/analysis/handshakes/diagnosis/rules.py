@@ -48,15 +48,14 @@ def _auth_failed(s: Suspect) -> bool:
     return _failed(s, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 
 
+def _has_psk(s: Suspect) -> bool:
+    """The initiator authenticates with a pre-shared key."""
+    return s.auth_initiator is not None and s.auth_initiator.startswith("psk")
+
+
 def _begins_to_encrypt(s: Suspect) -> bool:
     """The last exchange is the first encrypted one of IKEv1's main mode with pre-shared keys."""
-    return (
-        s.protocol == "IKEv1"
-        and s.last_type == "Main Mode"
-        and s.answered == _CLEAR_EXCHANGES
-        and s.auth_initiator is not None
-        and s.auth_initiator.startswith("psk")
-    )
+    return s.protocol == "IKEv1" and s.last_type == "Main Mode" and s.answered == _CLEAR_EXCHANGES and _has_psk(s)
 
 
 def _stopped(s: Suspect) -> bool:
@@ -344,14 +343,25 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 2409, 5.4",
         subject=Subject.REFUSAL,
-        when=lambda s: (
-            _failed(s, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE", "INVALID-HASH-INFORMATION")
-            and _begins_to_encrypt(s)
-        ),
+        when=lambda s: _failed(s, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE") and _begins_to_encrypt(s),
         sentence="The first encrypted message of IKEv1's main mode was refused with {reason}: consistent with different "
         "pre-shared keys, because the responder cannot decrypt the message then.",
         remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log has "
         "an error about the message's payloads.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.4",
+        subject=Subject.REFUSAL,
+        when=lambda s: (
+            _failed(s, "INVALID-HASH-INFORMATION") and s.last_type in ("Main Mode", "Aggressive Mode") and _has_psk(s)
+        ),
+        sentence="{last_type} of IKEv1 ended with INVALID-HASH-INFORMATION: consistent with different pre-shared keys, on "
+        "which the HASH payload depends.",
+        remedy="Compare the pre-shared keys of both sides, and the identities or addresses that they belong to. The log of "
+        "the side that sent the notify has an error about the hash.",
     ),
     Rule(
         code="auth-failed",

@@ -94,6 +94,36 @@ def test_a_first_message_of_ikev1_is_refused_before_there_were_credentials():
     assert "before the initiator proved its identity" in entry["message"]
 
 
+def refuse_quick_mode(notify):
+    """The responder answers quick mode with an error notify, here in the clear."""
+    sa = Old()
+    payloads = [(ikev1.NOTIFY, struct.pack(">IBBH", 1, 1, 0, notify))]
+    trace = Trace()
+    for number, (data, by_initiator) in enumerate([*sa.phase1, sa.quick()[0]]):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    refusal = ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7)
+    trace.send(SECOND, refusal, from_initiator=False)
+    return trace
+
+
+def refuse_hash():
+    """The initiator checks HASH_R; libreswan 5.2 then sends this notify in the clear."""
+    sa = Old(aggressive=True)
+    payloads = [(ikev1.NOTIFY, struct.pack(">IBBH", 1, 1, 0, 23))]
+    trace = Trace()
+    for number, (data, by_initiator) in enumerate(sa.phase1[:2]):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    trace.send(50 * MS, ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7))
+    return trace
+
+
+def test_a_wrong_hash_in_aggressive_mode_is_about_pre_shared_keys():
+    (entry,) = only(analyse(refuse_hash()))["diagnosis"]
+    message = f"{entry['exchange']} {entry['message_id']} {entry['kind']} {entry['sender']}"
+    assert (entry["code"], message, entry["frames"]) == ("auth-failed", "Informational 7 request initiator", [3])
+    assert "consistent with different pre-shared keys" in entry["message"]
+
+
 @pytest.mark.parametrize(
     ("name", "keys", "code", "confidence", "message", "frames", "words"),
     [
