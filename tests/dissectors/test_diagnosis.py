@@ -18,6 +18,7 @@ from tests.analysis.handshakes.diagnosis.test_rules import (
     refuse_hash,
     refuse_main_mode,
     refuse_quick_mode,
+    stop_after_init,
 )
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
@@ -231,6 +232,9 @@ TRACES = {
     "proposals of quick mode refused in IKEv1": lambda: refuse_quick_mode(14).packets,
     "networks of quick mode refused in IKEv1": lambda: refuse_quick_mode(18).packets,
     "hash refused in IKEv1": lambda: refuse_hash().packets,
+    "a required PPK": lambda: stop_after_init().packets,
+    "a required PPK behind a NAT": lambda: stop_after_init(nat=True).packets,
+    "an accepted PPK": lambda: stop_after_init([50209]).packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),
     "other pre-shared keys in IKEv1": partial(stop_main_mode, 2),

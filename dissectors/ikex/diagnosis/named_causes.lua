@@ -229,6 +229,18 @@ return {
     },
     {
         code = "auth-failed", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.21.2; RFC 8784, 3", subject = "REFUSAL",
+        when = function(f)
+            return has_failed_auth(f) and f.initiator_offers_ppk and f.responder_accepts_ppk
+        end,
+        sentence = "The responder refused the initiator's authentication with {reason}{identities}. Both sides "
+            .. "announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
+        remedy = "Compare the PPKs of both sides and their identities (PPK_ID). Then compare the identities of both "
+            .. "sides (IDi, IDr) and their credentials: the pre-shared key, or the certificate, its validity, its "
+            .. "chain and the trusted CAs. The responder's log has the reason.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.21.2", subject = "REFUSAL",
         when = function(f)
             return has_failed_auth(f)

@@ -370,6 +370,21 @@ return {
                 .. "response, given up, or not received it.",
     },
     {
+        code = "ppk-not-supported", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 8784, 3", subject = "RESPONSE", also = true,
+        when = function(f)
+            return f.outcome == "half-open" and f.last_type == "IKE_SA_INIT" and f.initiator_offers_ppk
+                and not f.responder_accepts_ppk
+        end,
+        sentence =
+            "The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and "
+                .. "did not continue the set-up: consistent with an initiator that requires the PPK.",
+        remedy =
+            "Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
+                .. "libreswan: ppk). If it is optional already, check that the capture has UDP ports 500 and 4500, "
+                .. "and look for this time in the initiator's log.",
+    },
+    {
         code = "initiator-silent", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.1", subject = "RESPONSE",
         when = function(f)

@@ -30,6 +30,9 @@ _STORM: Final = 10
 _CHILD_ROOM: Final = 117
 #: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 _CHILD_BYTES: Final = 60
+#: A responder announces one of them if it accepts a PPK. The last one is libreswan's number for USE_PPK_INT from before
+#: RFC 9867.
+_PPK_NOTIFIES: Final = frozenset(("USE_PPK", "USE_PPK_INT", "50209"))
 #: Exchanges of IKEv1's main mode before the encrypted one.
 _CLEAR_EXCHANGES: Final = 2
 
@@ -362,6 +365,23 @@ RULES: Final = (
         "which the HASH payload depends.",
         remedy="Compare the pre-shared keys of both sides, and the identities or addresses that they belong to. The log of "
         "the side that sent the notify has an error about the hash.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.21.2; RFC 8784, 3",
+        subject=Subject.REFUSAL,
+        when=lambda s: (
+            _auth_failed(s)
+            and "USE_PPK" in s.initiator_supports
+            and bool(_PPK_NOTIFIES.intersection(s.responder_supports))
+        ),
+        sentence="The responder refused the initiator's authentication with {reason}{identities}. Both sides announced a "
+        "post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
+        remedy="Compare the PPKs of both sides and their identities (PPK_ID). Then compare the identities of both sides (IDi, "
+        "IDr) and their credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs. "
+        "The responder's log has the reason.",
     ),
     Rule(
         code="auth-failed",
@@ -927,6 +947,25 @@ RULES: Final = (
         remedy='Capture both ports, as with the filter "port 500 or port 4500". If the capture has all packets of both '
         "ports, the initiator did not continue: look for this time in its log. It may have refused the response, given "
         "up, or not received it.",
+    ),
+    Rule(
+        code="ppk-not-supported",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 8784, 3",
+        subject=Subject.RESPONSE,
+        when=lambda s: (
+            s.outcome == "half-open"
+            and s.last_type == "IKE_SA_INIT"
+            and "USE_PPK" in s.initiator_supports
+            and not _PPK_NOTIFIES.intersection(s.responder_supports)
+        ),
+        sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and did "
+        "not continue the set-up: consistent with an initiator that requires the PPK.",
+        remedy="Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
+        "libreswan: ppk). If it is optional already, check that the capture has UDP ports 500 and 4500, and look for this "
+        "time in the initiator's log.",
+        also=True,
     ),
     Rule(
         code="initiator-silent",

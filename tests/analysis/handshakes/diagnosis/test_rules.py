@@ -22,6 +22,8 @@ from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
 CASES = read_diagnosis_cases()
+#: Notify of RFC 8784.
+USE_PPK = 16435
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -225,6 +227,35 @@ def pass_port_4500():
     trace.play(Handshake(2, initiator="192.0.2.9").setup(), at=SECOND)
     trace.send(60 * SECOND, b"something else", sport=53, dport=53)
     return trace
+
+
+def stop_after_init(responder=(), *, nat=False):
+    """An initiator offers a PPK, the responder announces these notifies, and the capture goes on."""
+    trace = Trace()
+    request = Handshake(1, nat=nat, notifies=[ike.notify(USE_PPK)]).init()[0]
+    response = Handshake(1, nat=nat, notifies=[ike.notify(kind) for kind in responder]).init()[1]
+    trace.play([request, response])
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("announced", "code"),
+    [
+        ((), "ppk-not-supported"),  # strongSwan 6.1 logs "PPK required but peer does not support PPK"
+        ((USE_PPK,), "initiator-silent"),
+        ((16445,), "initiator-silent"),  # USE_PPK_INT (RFC 9867)
+        ((50209,), "initiator-silent"),  # the same of libreswan 5.2, which then sends no USE_PPK
+    ],
+)
+def test_an_initiator_that_requires_a_ppk_ends_the_set_up(announced, code):
+    [entry] = only(analyse(stop_after_init(announced)))["diagnosis"]
+    assert (entry["code"], entry["frames"]) == (code, [2])
+
+
+def test_a_required_ppk_is_a_second_explanation_where_port_4500_is_missing():
+    codes = [entry["code"] for entry in only(analyse(stop_after_init(nat=True)))["diagnosis"]]
+    assert codes == ["port-4500-missing", "ppk-not-supported"]
 
 
 def test_a_capture_that_has_port_4500_shows_that_the_initiator_is_silent():
