@@ -458,11 +458,11 @@ return {
         code = "rtt-exceeds-timer", effect = "slowed", confidence = "consistent with",
         rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
         when = function(f)
-            return f.uncertain ~= nil and f.shortest_timer_ms ~= nil and f.shortest_timer_ms >= SHORTEST_TIMER_MS
+            return f.uncertain ~= nil and f.timer_ms ~= nil and f.timer_ms >= SHORTEST_TIMER_MS
         end,
         sentence =
             "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
-                .. "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing "
+                .. "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing "
                 .. "was lost.",
         remedy =
             "Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "

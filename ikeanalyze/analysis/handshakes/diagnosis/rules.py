@@ -1045,11 +1045,11 @@ RULES: Final = (
         subject=Subject.REPEATED_REQUEST,
         when=lambda s: (
             s.path_rtt_source in ("given", "manifest")
-            and s.shortest_timer_ns is not None
+            and s.timer_ns is not None
             and s.path_rtt_ns is not None
-            and s.shortest_timer_ns < s.path_rtt_ns
+            and s.timer_ns < s.path_rtt_ns
         ),
-        sentence="The retransmission timer ({shortest_timer_ms:,.0f} ms) is shorter than the round trip of the path "
+        sentence="The retransmission timer ({timer_ms:,.0f} ms) is shorter than the round trip of the path "
         "({path_rtt_ms:,.0f} ms): requests are repeated although nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
         "retransmit-interval).",
@@ -1060,11 +1060,9 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=lambda s: (
-            s.uncertain is not None and s.shortest_timer_ns is not None and s.shortest_timer_ns >= _SHORTEST_TIMER_NS
-        ),
+        when=lambda s: s.uncertain is not None and s.timer_ns is not None and s.timer_ns >= _SHORTEST_TIMER_NS,
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
-        "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
+        "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
         "retransmit-interval). Give --vantage and --rtt for exact times.",
     ),
