@@ -12,7 +12,14 @@ from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from tests.analysis.encrypted_handshakes import IDENTITIES, PSK, Sa, table
 from tests.analysis.handshakes.diagnosis.test_captures import make_flood
-from tests.analysis.handshakes.diagnosis.test_rules import pass_port_4500, redirect_in_auth, refuse_main_mode
+from tests.analysis.handshakes.diagnosis.test_rules import (
+    pass_port_4500,
+    redirect_in_auth,
+    refuse_hash,
+    refuse_main_mode,
+    refuse_quick_mode,
+    stop_after_init,
+)
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
 from tests.dissectors.differential import IKE, RECORDED
@@ -222,6 +229,12 @@ TRACES = {
     "redirected in IKE_AUTH": lambda: redirect_in_auth().packets,
     "redirected by another gateway": lambda: redirect_in_auth(named="192.0.2.7").packets,
     "refused in IKEv1": lambda: refuse_main_mode().packets,
+    "proposals of quick mode refused in IKEv1": lambda: refuse_quick_mode(14).packets,
+    "networks of quick mode refused in IKEv1": lambda: refuse_quick_mode(18).packets,
+    "hash refused in IKEv1": lambda: refuse_hash().packets,
+    "a required PPK": lambda: stop_after_init().packets,
+    "a required PPK behind a NAT": lambda: stop_after_init(nat=True).packets,
+    "an accepted PPK": lambda: stop_after_init([50209]).packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),
     "other pre-shared keys in IKEv1": partial(stop_main_mode, 2),

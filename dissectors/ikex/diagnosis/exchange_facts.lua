@@ -258,16 +258,17 @@ function providers.repeated_sent(facts)
     return facts.repeated and #facts.repeated.requests
 end
 
--- The least time between two transmissions of a request.
-function providers.shortest_timer_ms(facts)
-    local shortest
+-- The first retransmission timer of the initiator: the lower median of the times between the first two transmissions of
+-- each request. On a slow link, where transmissions wait for others, some of these times are shorter than the timer.
+function providers.timer_ms(facts)
+    local waited = {}
     for _, exchange in ipairs(facts.set_ups) do
-        for index = 2, #exchange.requests do
-            local first, second = exchange.requests[index - 1], exchange.requests[index]
-            shortest = math.min(shortest or math.huge, second.time - first.time)
-        end
+        local first, second = exchange.requests[1], exchange.requests[2]
+        waited[#waited + 1] = second and second.time - first.time
     end
-    return shortest and shortest / 1000
+    table.sort(waited)
+    local median = waited[math.floor((#waited + 1) / 2)]
+    return median and median / 1000
 end
 
 -- The one with the greatest round-trip time among those whose request was sent once.

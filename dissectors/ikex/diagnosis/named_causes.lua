@@ -206,14 +206,38 @@ return {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 2409, 5.4", subject = "REFUSAL",
         when = function(f)
-            return has_reason(f, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE", "INVALID-HASH-INFORMATION")
-                and f.begins_to_encrypt
+            return has_reason(f, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE") and f.begins_to_encrypt
         end,
         sentence = "The first encrypted message of IKEv1's main mode was refused with {reason}: consistent with "
             .. "different pre-shared keys, because the responder cannot decrypt the message then.",
         remedy =
             "Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log has "
                 .. "an error about the message's payloads.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2409, 5.4", subject = "REFUSAL",
+        when = function(f)
+            return has_reason(f, "INVALID-HASH-INFORMATION") and f.initiator_has_psk
+                and (f.last_type == "Main Mode" or f.last_type == "Aggressive Mode")
+        end,
+        sentence = "{last_type} of IKEv1 ended with INVALID-HASH-INFORMATION: consistent with different pre-shared "
+            .. "keys, on which the HASH payload depends.",
+        remedy =
+            "Compare the pre-shared keys of both sides, and the identities or addresses that they belong to. The log "
+                .. "of the side that sent the notify has an error about the hash.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.21.2; RFC 8784, 3", subject = "REFUSAL",
+        when = function(f)
+            return has_failed_auth(f) and f.initiator_offers_ppk and f.responder_accepts_ppk
+        end,
+        sentence = "The responder refused the initiator's authentication with {reason}{identities}. Both sides "
+            .. "announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
+        remedy = "Compare the PPKs of both sides and their identities (PPK_ID). Then compare the identities of both "
+            .. "sides (IDi, IDr) and their credentials: the pre-shared key, or the certificate, its validity, its "
+            .. "chain and the trusted CAs. The responder's log has the reason.",
     },
     {
         code = "auth-failed", effect = "stopped", confidence = "certain",

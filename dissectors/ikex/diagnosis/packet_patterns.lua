@@ -370,6 +370,21 @@ return {
                 .. "response, given up, or not received it.",
     },
     {
+        code = "ppk-not-supported", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 8784, 3", subject = "RESPONSE", also = true,
+        when = function(f)
+            return f.outcome == "half-open" and f.last_type == "IKE_SA_INIT" and f.initiator_offers_ppk
+                and not f.responder_accepts_ppk
+        end,
+        sentence =
+            "The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and "
+                .. "did not continue the set-up: consistent with an initiator that requires the PPK.",
+        remedy =
+            "Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
+                .. "libreswan: ppk). If it is optional already, check that the capture has UDP ports 500 and 4500, "
+                .. "and look for this time in the initiator's log.",
+    },
+    {
         code = "initiator-silent", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.1", subject = "RESPONSE",
         when = function(f)
@@ -443,11 +458,11 @@ return {
         code = "rtt-exceeds-timer", effect = "slowed", confidence = "consistent with",
         rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
         when = function(f)
-            return f.uncertain ~= nil and f.shortest_timer_ms ~= nil and f.shortest_timer_ms >= SHORTEST_TIMER_MS
+            return f.uncertain ~= nil and f.timer_ms ~= nil and f.timer_ms >= SHORTEST_TIMER_MS
         end,
         sentence =
             "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
-                .. "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing "
+                .. "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing "
                 .. "was lost.",
         remedy =
             "Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "

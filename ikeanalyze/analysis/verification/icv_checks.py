@@ -1,12 +1,19 @@
 """Checks the ICV of each encrypted message with the keys of its IKE SA."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck, describe_message, make_message_check, name_sender
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import get_suite
 from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
+from ikeanalyze.wire.ikev2.payloads import parse_notify
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+
+#: libreswan's number for USE_PPK_INT from before RFC 9867.
+_LIBRESWAN_PPK_INT: Final = 50209
 
 
 def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:
@@ -34,6 +41,7 @@ def _check_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> Verifica
     missing = message.missing
     if missing is None and not _has_keys_of_sender(sa, from_initiator=message.from_initiator):
         missing = f"the key files have no keys for messages of the {sender}"
+    missing = missing or _find_missing_epoch(sa, message)
     return VerificationCheck(
         sa.handshake,
         "ICV",
@@ -43,6 +51,26 @@ def _check_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> Verifica
         exchange=describe_message(message.exchange_type, message.message_id, message.response),
         frame=message.frame,
     )
+
+
+def _find_missing_epoch(sa: IkeSaRecord, message: UndecryptedMessage) -> str | None:
+    """Which keys of the IKE SA are not in the key files; None: those of the message's epoch are."""
+    epoch = sa.additional
+    if message.exchange_type == ExchangeType.IKE_INTERMEDIATE:
+        if message.message_id > sa.additional and len(sa.key_sets) == 1 and _accepts_ppk_in_intermediate(sa):
+            return "no key file has the keys before IKE_INTERMEDIATE, which a PPK changes (RFC 9867)"
+        epoch = min(message.message_id - 1, sa.additional)  # the exchanges have the message IDs from 1 on
+    if sa.chosen is None or any(entry.epoch == epoch for entry in sa.key_sets):
+        return None
+    return f"no key file has the SK_e{'i' if message.from_initiator else 'r'} of epoch {epoch}"
+
+
+def _accepts_ppk_in_intermediate(sa: IkeSaRecord) -> bool:
+    """Whether the responder announced that a PPK changes the keys after IKE_INTERMEDIATE."""
+    if sa.response is None:
+        return False
+    notifies = sa.response.content.parse_bodies(PayloadType.NOTIFY, parse_notify)
+    return any(notify.type in (NotifyType.USE_PPK_INT, _LIBRESWAN_PPK_INT) for notify in notifies)
 
 
 def _has_keys_of_sender(sa: IkeSaRecord, *, from_initiator: bool) -> bool:

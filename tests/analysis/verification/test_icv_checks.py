@@ -35,6 +35,20 @@ def test_every_message_of_both_epochs():
     ]
 
 
+@pytest.mark.parametrize(("kept", "failing"), [(0, "IKE_AUTH 2"), (1, "IKE_INTERMEDIATE 1")])
+def test_messages_of_an_epoch_without_keys_are_not_checked(tmp_path, kept, failing):
+    """libreswan logs the keys of established IKE SAs alone, which are those of the last epoch."""
+    keys = json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text())
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps([keys[kept]]))
+    checks = icvs(recorded("pq-mlkem768-psk", path))
+    missing = [check for check in checks if check.outcome != "passed"]
+    assert [check.exchange for check in missing] == [f"{failing} request", f"{failing} response"]
+    assert [(check.outcome, check.why) for check in missing] == [
+        ("not made", f"no key file has the SK_e{side} of epoch {1 - kept}") for side in "ir"
+    ]
+
+
 def test_one_bit_of_a_message_changed(tmp_path):
     """The last byte of the last packet, which is an IKE_AUTH response's ICV."""
 

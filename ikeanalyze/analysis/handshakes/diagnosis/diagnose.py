@@ -173,7 +173,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "wants_method": lambda s: _fill_template(" ({})", s.wanted_method),
     "later_idle_s": _round_idle_seconds,
     "path_rtt_ms": _make_unit_conversion("path_rtt_ns", 1e6),
-    "shortest_timer_ms": _make_unit_conversion("shortest_timer_ns", 1e6),
+    "timer_ms": _make_unit_conversion("timer_ns", 1e6),
     "slow_rtt_s": _make_unit_conversion("slow_rtt_ns", 1e9),
     "step_back_s": _make_unit_conversion("step_back_ns", 1e9),
     "identities": _join_identities,

@@ -30,6 +30,9 @@ _STORM: Final = 10
 _CHILD_ROOM: Final = 117
 #: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 _CHILD_BYTES: Final = 60
+#: A responder announces one of them if it accepts a PPK. The last one is libreswan's number for USE_PPK_INT from before
+#: RFC 9867.
+_PPK_NOTIFIES: Final = frozenset(("USE_PPK", "USE_PPK_INT", "50209"))
 #: Exchanges of IKEv1's main mode before the encrypted one.
 _CLEAR_EXCHANGES: Final = 2
 
@@ -48,15 +51,14 @@ def _auth_failed(s: Suspect) -> bool:
     return _failed(s, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 
 
+def _has_psk(s: Suspect) -> bool:
+    """The initiator authenticates with a pre-shared key."""
+    return s.auth_initiator is not None and s.auth_initiator.startswith("psk")
+
+
 def _begins_to_encrypt(s: Suspect) -> bool:
     """The last exchange is the first encrypted one of IKEv1's main mode with pre-shared keys."""
-    return (
-        s.protocol == "IKEv1"
-        and s.last_type == "Main Mode"
-        and s.answered == _CLEAR_EXCHANGES
-        and s.auth_initiator is not None
-        and s.auth_initiator.startswith("psk")
-    )
+    return s.protocol == "IKEv1" and s.last_type == "Main Mode" and s.answered == _CLEAR_EXCHANGES and _has_psk(s)
 
 
 def _stopped(s: Suspect) -> bool:
@@ -344,14 +346,42 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 2409, 5.4",
         subject=Subject.REFUSAL,
-        when=lambda s: (
-            _failed(s, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE", "INVALID-HASH-INFORMATION")
-            and _begins_to_encrypt(s)
-        ),
+        when=lambda s: _failed(s, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE") and _begins_to_encrypt(s),
         sentence="The first encrypted message of IKEv1's main mode was refused with {reason}: consistent with different "
         "pre-shared keys, because the responder cannot decrypt the message then.",
         remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log has "
         "an error about the message's payloads.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.4",
+        subject=Subject.REFUSAL,
+        when=lambda s: (
+            _failed(s, "INVALID-HASH-INFORMATION") and s.last_type in ("Main Mode", "Aggressive Mode") and _has_psk(s)
+        ),
+        sentence="{last_type} of IKEv1 ended with INVALID-HASH-INFORMATION: consistent with different pre-shared keys, on "
+        "which the HASH payload depends.",
+        remedy="Compare the pre-shared keys of both sides, and the identities or addresses that they belong to. The log of "
+        "the side that sent the notify has an error about the hash.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.21.2; RFC 8784, 3",
+        subject=Subject.REFUSAL,
+        when=lambda s: (
+            _auth_failed(s)
+            and "USE_PPK" in s.initiator_supports
+            and bool(_PPK_NOTIFIES.intersection(s.responder_supports))
+        ),
+        sentence="The responder refused the initiator's authentication with {reason}{identities}. Both sides announced a "
+        "post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
+        remedy="Compare the PPKs of both sides and their identities (PPK_ID). Then compare the identities of both sides (IDi, "
+        "IDr) and their credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs. "
+        "The responder's log has the reason.",
     ),
     Rule(
         code="auth-failed",
@@ -919,6 +949,25 @@ RULES: Final = (
         "up, or not received it.",
     ),
     Rule(
+        code="ppk-not-supported",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 8784, 3",
+        subject=Subject.RESPONSE,
+        when=lambda s: (
+            s.outcome == "half-open"
+            and s.last_type == "IKE_SA_INIT"
+            and "USE_PPK" in s.initiator_supports
+            and not _PPK_NOTIFIES.intersection(s.responder_supports)
+        ),
+        sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and did "
+        "not continue the set-up: consistent with an initiator that requires the PPK.",
+        remedy="Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
+        "libreswan: ppk). If it is optional already, check that the capture has UDP ports 500 and 4500, and look for this "
+        "time in the initiator's log.",
+        also=True,
+    ),
+    Rule(
         code="initiator-silent",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,
@@ -996,11 +1045,11 @@ RULES: Final = (
         subject=Subject.REPEATED_REQUEST,
         when=lambda s: (
             s.path_rtt_source in ("given", "manifest")
-            and s.shortest_timer_ns is not None
+            and s.timer_ns is not None
             and s.path_rtt_ns is not None
-            and s.shortest_timer_ns < s.path_rtt_ns
+            and s.timer_ns < s.path_rtt_ns
         ),
-        sentence="The retransmission timer ({shortest_timer_ms:,.0f} ms) is shorter than the round trip of the path "
+        sentence="The retransmission timer ({timer_ms:,.0f} ms) is shorter than the round trip of the path "
         "({path_rtt_ms:,.0f} ms): requests are repeated although nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
         "retransmit-interval).",
@@ -1011,11 +1060,9 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=lambda s: (
-            s.uncertain is not None and s.shortest_timer_ns is not None and s.shortest_timer_ns >= _SHORTEST_TIMER_NS
-        ),
+        when=lambda s: s.uncertain is not None and s.timer_ns is not None and s.timer_ns >= _SHORTEST_TIMER_NS,
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
-        "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
+        "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
         "retransmit-interval). Give --vantage and --rtt for exact times.",
     ),

@@ -100,7 +100,8 @@ class Suspect(Struct, frozen=True):
     # of other exchanges of the set-up
     first_auth_id: int | None  # least message ID of an IKE_AUTH exchange
     repeated_sent: int | None  # transmissions of the request of the set-up that was sent most often
-    shortest_timer_ns: int | None  # least time between two transmissions of a request; None: none was repeated
+    #: Median of the times between the first two transmissions of each repeated request; None: none was repeated.
+    timer_ns: int | None
     slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions
     large_bytes: int | None  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
 

@@ -308,7 +308,7 @@ class _Collector(Struct, frozen=True):
         columns = {
             "first_auth_id": self._find_first_auth_ids(),
             "repeated_sent": _null_negative(repeated_sent),
-            "shortest_timer_ns": self._find_shortest_timers(),
+            "timer_ns": self._find_timers(),
             "slow_rtt_ns": null_unknown(np.where(slow < 0, UNKNOWN, self.answers.rtt_ns[slow])),
             "large_bytes": _null_negative(large_bytes),
         }
@@ -479,8 +479,12 @@ class _Collector(Struct, frozen=True):
         frames = list_first_frames(state, rows, runs)
         return take(sizes, place, -1), self._describe(exchanges, (key & 1).astype(np.bool_)[place], frames, place)
 
-    def _find_shortest_timers(self) -> tuple[Int64Array, BoolArray]:
-        """The least time between two transmissions of a request of each set-up, null: none was repeated."""
+    def _find_timers(self) -> tuple[Int64Array, BoolArray]:
+        """The first retransmission timer of the initiator of each set-up, null: no request was repeated.
+
+        This is the lower median of the times between the first two transmissions of each request. On a slow link, where
+        transmissions wait for others, some of these times are shorter than the timer.
+        """
         state, transmission_of = self.state, self.messages.transmission_of
         # each transmission begins with its first datagram in the order of the datagrams
         order = argsort_stable(transmission_of)
@@ -490,12 +494,18 @@ class _Collector(Struct, frozen=True):
         first, key = first[is_request], key[is_request]
         order = np.lexsort((first, state.messages.transmission[transmission_of[first]], key))
         times, key = state.datagrams.first_ns[self.messages.datagrams[first[order]]], key[order]
-        same = key[1:] == key[:-1]
-        suspect = self._number_suspects(state.exchanges.handshake[key[1:][same] >> 1])
-        longest = np.iinfo(np.int64).max
-        shortest = np.full(len(self.rows), longest, np.int64)
-        np.minimum.at(shortest, suspect, (times[1:] - times[:-1])[same])
-        return shortest, shortest < longest
+        starts = np.flatnonzero(find_group_starts(key))
+        starts = starts[np.append(np.diff(starts), len(key) - starts[-1:]) > 1]  # those with two transmissions
+        waited = times[starts + 1] - times[starts]
+        suspect = self._number_suspects(state.exchanges.handshake[key[starts] >> 1])
+        order = np.lexsort((waited, suspect))
+        waited, suspect = waited[order], suspect[order]
+        medians, known = np.zeros(len(self.rows), np.int64), np.zeros(len(self.rows), np.bool_)
+        if len(suspect):
+            runs = RowGroups(find_group_starts(suspect))
+            medians[suspect[runs.start]] = waited[runs.start + (runs.size - 1) // 2]
+            known[suspect] = True
+        return medians, known
 
     def _measure_idle_times(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
         """From the last message of its receiver before each later exchange to its beginning, null: there is none."""

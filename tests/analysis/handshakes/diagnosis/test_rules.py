@@ -22,6 +22,8 @@ from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
 CASES = read_diagnosis_cases()
+#: Notify of RFC 8784.
+USE_PPK = 16435
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -92,6 +94,36 @@ def test_a_first_message_of_ikev1_is_refused_before_there_were_credentials():
     (entry,) = only(analyse(trace))["diagnosis"]
     assert (entry["code"], entry["confidence"], entry["frames"]) == ("auth-failed", "consistent with", [2])
     assert "before the initiator proved its identity" in entry["message"]
+
+
+def refuse_quick_mode(notify):
+    """The responder answers quick mode with an error notify, here in the clear."""
+    sa = Old()
+    payloads = [(ikev1.NOTIFY, struct.pack(">IBBH", 1, 1, 0, notify))]
+    trace = Trace()
+    for number, (data, by_initiator) in enumerate([*sa.phase1, sa.quick()[0]]):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    refusal = ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7)
+    trace.send(SECOND, refusal, from_initiator=False)
+    return trace
+
+
+def refuse_hash():
+    """The initiator checks HASH_R; libreswan 5.2 then sends this notify in the clear."""
+    sa = Old(aggressive=True)
+    payloads = [(ikev1.NOTIFY, struct.pack(">IBBH", 1, 1, 0, 23))]
+    trace = Trace()
+    for number, (data, by_initiator) in enumerate(sa.phase1[:2]):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    trace.send(50 * MS, ikev1.message(sa.cookies[:8], sa.cookies[8:], ikev1.INFORMATIONAL, payloads, message_id=7))
+    return trace
+
+
+def test_a_wrong_hash_in_aggressive_mode_is_about_pre_shared_keys():
+    (entry,) = only(analyse(refuse_hash()))["diagnosis"]
+    message = f"{entry['exchange']} {entry['message_id']} {entry['kind']} {entry['sender']}"
+    assert (entry["code"], message, entry["frames"]) == ("auth-failed", "Informational 7 request initiator", [3])
+    assert "consistent with different pre-shared keys" in entry["message"]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +227,35 @@ def pass_port_4500():
     trace.play(Handshake(2, initiator="192.0.2.9").setup(), at=SECOND)
     trace.send(60 * SECOND, b"something else", sport=53, dport=53)
     return trace
+
+
+def stop_after_init(responder=(), *, nat=False):
+    """An initiator offers a PPK, the responder announces these notifies, and the capture goes on."""
+    trace = Trace()
+    request = Handshake(1, nat=nat, notifies=[ike.notify(USE_PPK)]).init()[0]
+    response = Handshake(1, nat=nat, notifies=[ike.notify(kind) for kind in responder]).init()[1]
+    trace.play([request, response])
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("announced", "code"),
+    [
+        ((), "ppk-not-supported"),  # strongSwan 6.1 logs "PPK required but peer does not support PPK"
+        ((USE_PPK,), "initiator-silent"),
+        ((16445,), "initiator-silent"),  # USE_PPK_INT (RFC 9867)
+        ((50209,), "initiator-silent"),  # the same of libreswan 5.2, which then sends no USE_PPK
+    ],
+)
+def test_an_initiator_that_requires_a_ppk_ends_the_set_up(announced, code):
+    [entry] = only(analyse(stop_after_init(announced)))["diagnosis"]
+    assert (entry["code"], entry["frames"]) == (code, [2])
+
+
+def test_a_required_ppk_is_a_second_explanation_where_port_4500_is_missing():
+    codes = [entry["code"] for entry in only(analyse(stop_after_init(nat=True)))["diagnosis"]]
+    assert codes == ["port-4500-missing", "ppk-not-supported"]
 
 
 def test_a_capture_that_has_port_4500_shows_that_the_initiator_is_silent():

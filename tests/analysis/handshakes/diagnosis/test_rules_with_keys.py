@@ -37,6 +37,14 @@ def refused(sa, request, response, *, by_initiator=False):
     return messages
 
 
+def test_a_refusal_with_ppks_may_be_about_them():
+    """A wrong PPK gives AUTHENTICATION_FAILED, as strongSwan 6.1 shows (RFC 8784, section 3)."""
+    sa = Sa(1, proposals=[ike.CLASSIC], notifies=[ike.notify(16435)])
+    [(code, confidence, message)] = diagnose(sa, refused(sa, [ME, PSK, *CHILD], [FAILED]))
+    assert (code, confidence) == ("auth-failed", "certain")
+    assert message.endswith("Both sides announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.")
+
+
 def classic():
     return Sa(1, proposals=[ike.CLASSIC])
 
