@@ -149,7 +149,8 @@ fn packet_blocks_are_in_the_file_and_in_order() {
     for _ in 0..runs() {
         let data = input(&seeds, &mut rng);
         let (start, end) = (rng.usize(..=data.len()), rng.usize(..=data.len() + 8));
-        let (positions, stop) = find_packet_blocks(&data, start, end, rng.u8(..4) == 0);
+        let (big_endian, numbered) = (rng.u8(..4) == 0, rng.bool());
+        let (positions, stop) = find_packet_blocks(&data, start, end, big_endian, numbered);
         assert!(positions.windows(2).all(|pair| pair[0] + 16 <= pair[1]));
         assert!(positions
             .iter()
