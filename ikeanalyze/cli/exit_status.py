@@ -95,7 +95,7 @@ def handle_errors(*, verbose: bool) -> Iterator[None]:
         log_stderr("out of memory. Split the capture (editcap -c), or read fewer captures at once")
         raise typer.Exit(FAILED) from None
     except Exception as error:
-        # libraries raise other errors while they clean up, such as zipfile in the middle of a file
+        # libraries may raise another error while they clean up
         if _began_with_interrupt(error):
             raise typer.Exit(INTERRUPTED) from None
         raise typer.Exit(report_internal_error(error, verbose=verbose)) from None

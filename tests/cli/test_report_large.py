@@ -135,7 +135,7 @@ def test_an_interrupted_analysis_leaves_nothing(tmp_path, jobs):
     temp.mkdir()
     options = ("--max-memory", "50M", "--jobs", jobs, "--temp", str(temp))
     with start(tmp_path / "large.pcap", output, *options) as process:
-        while not list(temp.glob("*/*.npz")):  # the first bucket is done
+        while not list(temp.glob("*/*.message_handshake.npy")):  # the first bucket is done
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)

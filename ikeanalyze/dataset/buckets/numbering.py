@@ -61,15 +61,15 @@ class SurveyNumbering(RowNumbering, frozen=True, kw_only=True):
         datagrams, association = state.datagrams, state.association
         heads = np.zeros(association.count, np.int64)
         heads[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
-        handshakes = {
+        handshakes: dict[str, Int64Array] = {
             "first_ns": datagrams.first_ns[heads],
             # handshakes of the same time have the order of their datagrams in the capture, or of their frames
-            "datagram": self.contents.datagrams[datagrams.datagram[heads]],
+            "datagram": self.contents.datagrams[datagrams.datagram[heads]].astype(np.int64),
             "number": datagrams.number[heads].astype(np.int64),
             "exchanges": np.bincount(state.exchanges.handshake, minlength=association.count),
         }
-        with self.folder.create(self.index, "handshakes.npz") as file:
-            np.savez(file, allow_pickle=False, **handshakes)
+        for name, column in handshakes.items():
+            _save(self.folder, self.index, f"handshake_{name}.npy", column)
         _save(self.folder, self.index, "message_ns.npy", message_ns)
         _save(self.folder, self.index, "message_handshake.npy", message_handshake)
 
@@ -111,11 +111,8 @@ def number_rows(folder: BucketFolder, *, by_datagram: bool) -> RowTotals:
 
 def _load_handshakes(folder: BucketFolder, indices: Sequence[int], column: str) -> list[Int64Array]:
     """A column of the handshakes of each bucket."""
-    parts = []
-    for index in indices:
-        with np.load(folder.get_file(index, "handshakes.npz")) as columns:
-            parts.append(columns[column].astype(np.int64, copy=False))
-    return parts
+    files = (folder.get_file(index, f"handshake_{column}.npy") for index in indices)
+    return [np.load(file) for file in files]
 
 
 def _save(folder: BucketFolder, index: int, kind: str, values: Int64Array) -> None:
