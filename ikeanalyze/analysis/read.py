@@ -136,6 +136,20 @@ def _read_joined(paths: Sequence[str], options: ReadOptions) -> AnalysedCaptures
     return work.result()
 
 
+def read_manifest(
+    name: str, files: Sequence[str], options: ReadOptions
+) -> tuple[LabManifest | None, list[tuple[int | None, str]]]:
+    """The lab's manifest of a capture, and the warning about one next to it that is not used.
+
+    Several joined `files` have none: a manifest is of one capture.
+    """
+    if not options.lab_manifests or len(files) > 1:
+        return None, []
+    manifest = read_lab_manifest(name)
+    problem = describe_unused_manifest(name) if manifest is None else None
+    return manifest, [] if problem is None else [(None, problem)]
+
+
 class _PendingCapture(Struct):
     """A capture that has not been analysed."""
 
@@ -218,12 +232,6 @@ class _ReadState:
             self._skip_after_internal_error(self._name(path), error)
         return None
 
-    def _warn_of_manifest(self, file: str, manifest: LabManifest | None) -> list[tuple[int | None, str]]:
-        """The warning about a manifest next to a capture that is not used, if there is one."""
-        unused = manifest is None and self._options.lab_manifests
-        problem = describe_unused_manifest(file) if unused else None
-        return [] if problem is None else [(None, problem)]
-
     def add(self, file: str, capture: CaptureFrames, keys: "CaptureKeys | None", files: tuple[str, ...] = ()) -> bool:
         """Add a capture; returns whether it was analysed at once, and not kept for a group.
 
@@ -232,13 +240,13 @@ class _ReadState:
         path = self._name(file)
         size = retained_size(capture)
         small = size <= SMALL_BYTES and self._options.on_contents is None
-        manifest = read_lab_manifest(file) if self._options.lab_manifests else None
+        manifest, of_manifest = read_manifest(file, files, self._options)
         pending = _PendingCapture(
             path=path,
             summary=_summarize(path, capture, files, manifest),
             keys=keys,
             manifest=manifest,
-            warnings=capture.warnings + self._warn_of_manifest(file, manifest),
+            warnings=capture.warnings + of_manifest,
             frames=capture if small else None,
         )
         if not small:

@@ -16,6 +16,7 @@ from ikeanalyze._version import installed_version
 from ikeanalyze.analysis.messages.capture_facts import SharedFact
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureWarning
+from ikeanalyze.analysis.read import read_manifest
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.dataset.buckets.bucket_tasks import BucketTask, survey_bucket, write_bucket, write_facts
@@ -24,7 +25,6 @@ from ikeanalyze.dataset.buckets.frame_buckets import COMMON, BucketFolder, Bucke
 from ikeanalyze.dataset.buckets.numbering import RowTotals, number_rows
 from ikeanalyze.dataset.buckets.shared_facts import SharedFacts, make_frame
 from ikeanalyze.dataset.buckets.table_parts import divide_tables, merge_parts
-from ikeanalyze.io.lab_manifest import describe_unused_manifest, read_lab_manifest
 from ikeanalyze.machine import release_free_memory
 
 _Result = TypeVar("_Result")
@@ -109,6 +109,7 @@ class _BucketRun:
         self._skipped: list[SkippedFile] = []
         self._files: tuple[str, ...] = ()
         self._part_starts: list[int] = []
+        self._of_manifest: list[CaptureWarning] = []
 
     def split(self, paths: Sequence[str], options: ReadOptions) -> CaptureFrames:
         """Read the capture, and write its frames to buckets."""
@@ -129,6 +130,7 @@ class _BucketRun:
             self._folder.move_to_common(writer.messages.redirected)
         if writer.rows.several_frames:
             self._facts.known[SharedFact.SEVERAL_FRAMES] = make_frame({"several": np.ones(1, np.int64)})
+        manifest, self._of_manifest = read_manifest(name, self._files, options)
         self._task = BucketTask(
             folder=str(self._folder.path),
             buckets=self._folder.count,
@@ -137,7 +139,7 @@ class _BucketRun:
             options=structs.replace(
                 options, progress=None, on_table=None, on_columns=None, on_first_columns=None, keys=(), own_keys=None
             ),
-            manifest=read_lab_manifest(name) if options.lab_manifests else None,
+            manifest=manifest,
             bounds=None,
             known=0,
             version=installed_version(),
@@ -175,10 +177,7 @@ class _BucketRun:
         manifest = self._task.manifest
         byte_ns = (0.0, 0.0) if manifest is None else manifest.byte_ns
         summary = CaptureSummary(self._task.name, **values, files=self._files, byte_ns=byte_ns)
-        unused = manifest is None and self._task.options.lab_manifests
-        problem = describe_unused_manifest(self._task.name) if unused else None
-        of_manifest: list[CaptureWarning] = [] if problem is None else [(None, problem)]
-        found = [*capture.warnings, *of_manifest, *warnings]
+        found = [*capture.warnings, *self._of_manifest, *warnings]
         texts = [AnalysisWarning(self._task.name, frame, text) for frame, text in found]
         return BucketedAnalysis(summary, texts, self._skipped)
 

@@ -1,6 +1,7 @@
 """An analysis in buckets has every row, id and warning of an analysis in memory, in the same order."""
 
 import shutil
+import tempfile
 from random import Random
 
 import polars as pl
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.dataset.buckets import numbering, shared_facts
+from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
 from tests.analysis.exchanges.test_radius import Login
 from tests.analysis.handshakes.diagnosis.test_rules import redirect_in_auth
 from tests.analysis.messages.test_duplicates import mirrored
@@ -210,3 +213,14 @@ def test_a_renamed_recording_has_the_same_warning(tmp_path):
     whole = compare(tmp_path / "run.pcapng", (2,))
     said = "run.manifest.json is not used: it is of a capture with the name psk.pcapng"
     assert [str(warning) for warning in whole.warnings] == [said]
+
+
+def test_joined_files_do_not_warn_of_the_manifest_of_one_of_them():
+    paths = [str(LAB_CAPTURES / f"{name}.pcapng") for name in ("psk", "cookie")]
+    options = ReadOptions(join=True)
+    assert read_captures(paths, options).warnings == []
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        analyse_in_buckets(paths, options, BucketSettings(2, directory)) as (result, _),
+    ):
+        assert result.warnings == []
