@@ -239,7 +239,6 @@ class ParquetTable:
             ]
         ],
         order: Int32Array | None,
-        threads: int,
     ) -> None:
         """Write some columns, each with its name and its leaves in the schema.
 
@@ -251,7 +250,7 @@ class ParquetTable:
         definition and repetition levels.
 
         `order` is the row of the columns that each row of the table is, except of columns in lists, whose rows are
-        those of the table; None: all are. `threads`: how many encode the columns.
+        those of the table; None: all are.
 
         Raises:
             ValueError: the columns differ in length, or are not those of the schema, or `order` has other rows.

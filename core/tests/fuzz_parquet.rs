@@ -191,7 +191,7 @@ fn what_is_written_is_read() {
         if let Some(order) = &mut order {
             rng.shuffle(order);
             let wrong = vec![rows as i32; rows.max(1)];
-            assert!(write_table(Vec::new(), &template, &columns, rows, Some(&wrong), 100, 1).is_err());
+            assert!(write_table(Vec::new(), &template, &columns, rows, Some(&wrong), 100).is_err());
         }
         let mut file = Vec::new();
         write_table(
@@ -201,7 +201,6 @@ fn what_is_written_is_read() {
             rows,
             order.as_deref(),
             rng.usize(1..700),
-            rng.usize(..3),
         )
         .expect("a file");
         let mut damaged = template.clone();
@@ -214,7 +213,7 @@ fn what_is_written_is_read() {
         } else {
             damaged.len()
         });
-        let _ = write_table(Vec::new(), &damaged, &columns, rows, None, 100, 2); // without panic
+        let _ = write_table(Vec::new(), &damaged, &columns, rows, None, 100); // without panic
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
         let expect = |known: Option<&[bool]>, value: &dyn Fn(usize) -> Vec<u8>| -> Vec<Option<Vec<u8>>> {
             (0..rows)
@@ -290,16 +289,7 @@ fn lists_that_are_written_are_read() {
         let values = numbers(&mut rng, count);
         let mut file = Vec::new();
         let columns = [list_column(&values, &definition, &repetition)];
-        write_table(
-            &mut file,
-            &template,
-            &columns,
-            rows,
-            None,
-            rng.usize(1..300),
-            rng.usize(..3),
-        )
-        .expect("a file");
+        write_table(&mut file, &template, &columns, rows, None, rng.usize(1..300)).expect("a file");
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
         let (mut read, mut definitions, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
         for group in 0..file.num_row_groups() {
@@ -339,6 +329,6 @@ fn lists_that_are_written_are_read() {
             assert!(rows.place.len() <= rows.definition.len());
         }
         let wrong = [list_column(&values, &definition, &repetition)];
-        let _ = write_table(Vec::new(), &template, &wrong, rows, None, 100, 2); // without panic
+        let _ = write_table(Vec::new(), &template, &wrong, rows, None, 100); // without panic
     }
 }

@@ -381,12 +381,16 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     del endings  # `answers` have what the other steps need
     aaa_times = sum_aaa_times(radius, len(exchanges))
     pairs = group_radius_by_handshake(radius)
+    of_message, count = state.exchange_of_message, state.association.count
+    add_up = partial(add_up_messages, messages, exchanges, of_message, count)
+    # while this thread groups handshakes, unless a table of polars in the other one needs the memory
+    volumes = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_times(state, handshakes, path, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
-    of_message, extra = state.exchange_of_message, handshakes.extra_round_trip_of_exchange
+    extra = handshakes.extra_round_trip_of_exchange
     exchange_sources = ExchangeTableSources(ids.result(), exchanges, of_message, answers, extra, contents)
     exchanges_table = run.pool.submit(_build_exchanges_table, run, exchange_sources) if tables else None
     suspects = _collect_facts(run, handshakes, state, answers, short)
@@ -394,7 +398,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     handshake_sources = HandshakeTableSources(
         ids=ids.result(),
         addresses=traffic.addresses,
-        volumes=add_up_messages(messages, exchanges, of_message, len(handshakes)) if tables else {},
+        volumes=volumes.result() if volumes is not None else add_up() if tables else {},
         radius=radius,
         handshakes=handshakes,
         capture_duplicates=frames.result().capture_duplicates,

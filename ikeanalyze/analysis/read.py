@@ -353,8 +353,14 @@ def _load_steps(options: ReadOptions, count_frames: Callable[[], int], *, with_k
         if with_keys:
             import ikeanalyze.analysis.decryption.decrypt
             import ikeanalyze.analysis.handshakes.contents.handshake_contents
-            import ikeanalyze.analysis.tables.content_columns  # noqa: F401
-        if not _works_without_polars(options) and count_frames() >= _MANY_FRAMES:
+            import ikeanalyze.analysis.tables.content_columns
+        if count_frames() < _MANY_FRAMES:
+            return
+        # few large captures have no handshake to diagnose
+        import ikeanalyze.analysis.handshakes.diagnosis.diagnose
+        import ikeanalyze.analysis.handshakes.diagnosis.suspects  # noqa: F401
+
+        if not _works_without_polars(options):
             _load_polars()
 
 

@@ -246,7 +246,7 @@ def write_table(path: Path | str, expected: pl.DataFrame, leaves, order=None, *,
         rest = rest[count:]
     table = core.compiled.ParquetTable(str(path), template.getvalue(), len(expected), row_group)
     for step in reversed(range(steps)):
-        table.write([column for column in columns[step::steps] if column[1]], order, steps)
+        table.write([column for column in columns[step::steps] if column[1]], order)
     table.finish()
 
 
@@ -288,7 +288,7 @@ def test_columns_must_be_those_of_the_schema_once_each(tmp_path: Path):
     def write(*steps: str) -> None:
         table = core.compiled.ParquetTable(str(tmp_path / "x"), template.getvalue(), 3, 10)
         for names in steps:
-            table.write([(name, [leaf]) for name in names], None, 1)
+            table.write([(name, [leaf]) for name in names], None)
         table.finish()
 
     write("yx")

@@ -7,7 +7,6 @@
 //! The crate `parquet` hashes too, and its licence does not allow to distribute it with scapy: it is used by tests alone.
 
 use std::io::{BufWriter, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::analysis::grouping::Numbering;
 
@@ -138,7 +137,7 @@ impl Values<'_> {
 /// Write a table of so many rows with the schema of the empty file `template`, in groups of `group` rows.
 ///
 /// `order`: the row of the columns that each row of the table is; None: their order is that of the table, as that of
-/// columns in lists always is. `threads`: how many encode the columns of a group.
+/// columns in lists always is.
 pub fn write_table(
     out: impl Write,
     template: &[u8],
@@ -146,14 +145,13 @@ pub fn write_table(
     rows: usize,
     order: Option<&[i32]>,
     group: usize,
-    threads: usize,
 ) -> Result<()> {
     let mut table = TableWriter::new(out, template, rows, group)?;
     if table.template.leaves.len() != columns.len() {
         return Err(OTHER_COLUMNS);
     }
     let columns: Vec<(usize, &Column)> = columns.iter().enumerate().collect();
-    table.write(&columns, order, threads)?;
+    table.write(&columns, order)?;
     table.finish()
 }
 
@@ -199,9 +197,8 @@ impl<W: Write> TableWriter<W> {
             .map(|(number, _)| number)
     }
 
-    /// Write some columns, each with the number of its leaf in the schema; `order` and `threads` are those of
-    /// `write_table`.
-    pub fn write(&mut self, columns: &[(usize, &Column)], order: Option<&[i32]>, threads: usize) -> Result<()> {
+    /// Write some columns, each with the number of its leaf in the schema; `order` is that of `write_table`.
+    pub fn write(&mut self, columns: &[(usize, &Column)], order: Option<&[i32]>) -> Result<()> {
         let (rows, group) = (self.rows, self.group);
         let is_outside = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= rows);
         if order.is_some_and(|order| order.len() != rows || order.iter().any(is_outside)) {
@@ -213,16 +210,9 @@ impl<W: Write> TableWriter<W> {
             bounds.push(find_bounds(column, leaf, rows, group)?);
         }
         for (number, chunks) in self.chunks.iter_mut().enumerate() {
-            let encode = |index: usize| {
-                let (place, column) = columns[index];
-                let (begin, end) = (&bounds[index][number], &bounds[index][number + 1]);
-                encode_chunk(column, order, begin, end, &self.template.leaves[place])
-            };
-            // those of one thread are not all in memory
-            let mut encoded = encode_in_threads(columns.len(), threads, encode).into_iter();
-            for (index, &(place, _)) in columns.iter().enumerate() {
+            for (bounds, &(place, column)) in bounds.iter().zip(columns) {
                 let leaf = &self.template.leaves[place];
-                let chunk = encoded.next().unwrap_or_else(|| encode(index))?;
+                let chunk = encode_chunk(column, order, &bounds[number], &bounds[number + 1], leaf)?;
                 for part in &chunk.parts {
                     self.out.write_all(part)?;
                 }
@@ -265,38 +255,6 @@ impl<W: Write> TableWriter<W> {
         self.out.flush()?; // dropping it would ignore errors
         Ok(())
     }
-}
-
-/// The chunks of so many columns, by several threads that each encode the next one; none with one thread.
-fn encode_in_threads(
-    columns: usize,
-    threads: usize,
-    encode: impl Fn(usize) -> Result<Chunk> + Sync,
-) -> Vec<Result<Chunk>> {
-    if threads < 2 {
-        return Vec::new();
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut encoded = Vec::new();
-        loop {
-            let column = next.fetch_add(1, Ordering::Relaxed);
-            if column >= columns {
-                return encoded;
-            }
-            encoded.push((column, encode(column)));
-        }
-    };
-    let mut encoded = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut encoded = work();
-        for other in others {
-            encoded.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        encoded
-    });
-    encoded.sort_unstable_by_key(|&(column, _)| column);
-    encoded.into_iter().map(|(_, chunk)| chunk).collect()
 }
 
 /// Where a row group begins in a column.

@@ -105,7 +105,6 @@ impl ParquetTable {
         py: Python<'_>,
         columns: Vec<(String, Vec<ColumnArguments<'_>>)>,
         order: Option<PyReadonlyArray1<'_, i32>>,
-        threads: usize,
     ) -> PyResult<()> {
         let mut leaves = Vec::new();
         for (name, arguments) in &columns {
@@ -124,7 +123,7 @@ impl ParquetTable {
                 }
                 numbered.extend(numbers.into_iter().zip(columns));
             }
-            writer.write(&numbered, order, threads)
+            writer.write(&numbered, order)
         })
         .map_err(make_error)
     }

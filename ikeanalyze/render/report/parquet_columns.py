@@ -31,8 +31,6 @@ from ikeanalyze.render.report.parquet_levels import Leaf, repeat_leaf, split_col
 
 #: Empty files with the schemas of the tables, as polars writes them (see `tests.render.report.parquet_schemas`).
 _SCHEMAS: Final = Path(__file__).with_name("parquet_schemas")
-#: Threads that encode a table: of the one that is written last, and not while the analysis continues.
-_THREADS: Final = {"handshakes": 2}
 _LISTS: Final = (SharedListColumn, FlatListColumn)
 #: Values, which of them are known (None: all), the texts that the values are places in with their ends, and the
 #: definition and repetition levels of values in lists.
@@ -63,7 +61,6 @@ class ColumnFile:
         """
         template = (_SCHEMAS / f"{name}.parquet").read_bytes()
         self._table = core.compiled.ParquetTable(str(path), template, rows, row_group)
-        self._threads = _THREADS.get(name, 1)
 
     def convert(self, columns: TableColumns) -> Iterator[ConvertedColumns]:
         """The columns of their layout as `write` takes them, some at a time. `columns` are unchanged."""
@@ -85,7 +82,7 @@ class ColumnFile:
         Raises:
             OSError: the file cannot be written.
         """
-        self._table.write(columns.leaves, columns.order, self._threads)
+        self._table.write(columns.leaves, columns.order)
 
     def finish(self) -> None:
         """Complete the file, after all columns.
