@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import check_stacks, find_installed, get_stack, list_stacks
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.case import ScenarioCase
 from ikeanalyze.lab.scenario.expansion import expand_cases
 

@@ -1,10 +1,12 @@
 """The definition of the tables: units, types, and enums that agree with the code."""
 
+from typing import get_args
+
 import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, RESPONDER, UNKNOWN_VANTAGE
-from ikeanalyze.analysis.handshakes.outcome import Outcome
+from ikeanalyze.analysis.handshakes.outcome import Outcome, OutcomeName
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 
 TABLES = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
@@ -12,6 +14,7 @@ TABLES = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
 
 def test_numbers_in_the_code_are_the_enums_places():
     assert [name.upper().replace("-", "_") for name in schema.OUTCOMES.categories] == [item.name for item in Outcome]
+    assert tuple(schema.OUTCOMES.categories) == get_args(OutcomeName)
     assert [name.upper() for name in schema.PROTOCOLS.categories] == [item.name for item in Protocol]
     names = [name.upper().replace(" ", "_") for name in schema.ENCAPSULATIONS.categories]
     assert names == [item.name for item in Encapsulation]

@@ -11,7 +11,7 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.campaign import runner
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake
 from ikeanalyze.lab.matrix import InteropResult
-from ikeanalyze.lab.run import exclusive_output_dir
+from ikeanalyze.lab.run.output_folder import exclusive_output_dir
 
 
 def test_a_wrong_scenario_is_one_line(tmp_path):

@@ -9,7 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from ikeanalyze.lab.run import exclusive_output_dir, run_case
+from ikeanalyze.lab.run.case_run import run_case
+from ikeanalyze.lab.run.output_folder import exclusive_output_dir
 from ikeanalyze.lab.scenario.expansion import load_cases
 from tests.lab.agreement import read_received
 from tests.paths import CAPTURES

@@ -9,7 +9,7 @@ import pytest
 from ikeanalyze.lab import actions, machine
 from ikeanalyze.lab.network import topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 

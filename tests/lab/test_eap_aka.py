@@ -5,7 +5,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis.verification.verify import verify_capture
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases, load_cases
 from tests.lab.agreement import check
 from tests.paths import CAPTURES, LAB_CAPTURES

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import run
 from ikeanalyze.lab.manifest import RecordingFiles, complete_checkpoint
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases, load_cases
 from tests.lab.agreement import check
 
@@ -93,8 +93,8 @@ def test_a_killed_run_leaves_the_latest_checkpoint(lab, tmp_path):
 
 
 def test_the_end_of_a_run_with_checkpoints_is_whole(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(run, "_CHECKPOINT_SHARE", 0)
+    monkeypatch.setattr("ikeanalyze.lab.run.case_run._CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("ikeanalyze.lab.run.case_run._CHECKPOINT_SHARE", 0)
     (case,) = expand_cases({"iterations": 8}, "x", "often")
     seen = []
 
@@ -102,7 +102,7 @@ def test_the_end_of_a_run_with_checkpoints_is_whole(lab, tmp_path, monkeypatch):
         time.sleep(0.4)
         seen.append((tmp_path / "often.manifest.json").exists())
 
-    path = run.run_case(case, tmp_path, on_handshake=look)
+    path = run_case(case, tmp_path, on_handshake=look)
     assert seen[-1]
     manifest = check(path)
     assert (manifest["ended"], len(manifest["handshakes"])) == (None, 8)

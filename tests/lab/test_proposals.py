@@ -4,7 +4,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import machine
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 from tests.lab.test_recording import tshark

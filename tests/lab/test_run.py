@@ -21,7 +21,7 @@ import ikeanalyze
 from ikeanalyze.lab import LabError, machine
 from ikeanalyze.lab.campaign.plan import plan_cases
 from ikeanalyze.lab.network.namespaces import PREFIX
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases, load_cases
 from tests.lab.agreement import check
 from tests.paths import CAPTURES
@@ -327,7 +327,7 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
 
 
 def test_a_recording_that_ends_early_leaves_the_latest_checkpoint(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr("ikeanalyze.lab.run._CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("ikeanalyze.lab.run.case_run._CHECKPOINT_SECONDS", 0.0)
     (case,) = expand_cases({"iterations": 100, "timeout_s": 1}, "x", "dead")
     manifest = tmp_path / "dead.manifest.json"
 

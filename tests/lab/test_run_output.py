@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.run import exclusive_output_dir
+from ikeanalyze.lab.run.output_folder import exclusive_output_dir
 
 
 def test_a_folder_is_made_and_nothing_is_left_in_it(tmp_path):

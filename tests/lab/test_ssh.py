@@ -18,7 +18,7 @@ import ikeanalyze
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import find_installed
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 

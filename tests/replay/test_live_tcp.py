@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
-from ikeanalyze.lab import run as lab_run
 from ikeanalyze.lab.daemons import libreswan, peer_config
 from ikeanalyze.lab.daemons.registry import find_installed
 from ikeanalyze.lab.network import topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, wait_until_ready
+from ikeanalyze.lab.run.case_hosts import start_links
 from ikeanalyze.lab.scenario.expansion import expand_cases
 
 pytestmark = pytest.mark.lab
@@ -52,7 +52,7 @@ def run_handshake(folder: Path) -> dict[str, str]:
     (case,) = expand_cases({"responder": {"stack": "libreswan"}}, "x", "x")
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, case)
-        lab_run._start_links(sandbox, case, network)
+        start_links(sandbox, case, network)
         credentials = peer_config.make_credentials(case)
         responder = network.responder
         installed = find_installed("responder", case)

@@ -21,7 +21,7 @@ from ikeanalyze.wire.registries.radius import RadiusCode
 from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
 
 #: Notifies by which a responder asks for another IKE_SA_INIT request (RFC 7296, 1.3 and 2.6).
-_WANTS_ANOTHER_REQUEST: Final = (NotifyType.COOKIE, NotifyType.INVALID_KE_PAYLOAD)
+WANTS_ANOTHER_REQUEST: Final = (NotifyType.COOKIE, NotifyType.INVALID_KE_PAYLOAD)
 #: Status notifies with which the responder refuses the first request: it should go to another gateway (RFC 5685), or
 #: its ticket of session resumption is not valid (RFC 5723, section 4.3).
 _REFUSALS: Final = (NotifyType.REDIRECT, NotifyType.TICKET_NACK)
@@ -101,7 +101,7 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
     supports: list[str] = []
     error = wanted = None
     for notify_type, data in view.notifies:
-        if notify_type in _WANTS_ANOTHER_REQUEST:
+        if notify_type in WANTS_ANOTHER_REQUEST:
             wanted = wanted or get_name(NotifyType, notify_type)
         elif notify_type < FIRST_STATUS or notify_type in _REFUSALS:
             error = error or get_name(NotifyType, notify_type)

@@ -18,7 +18,14 @@ from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, comput
 from ikeanalyze.analysis.handshakes import auth_methods
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, InitFacts, Phase1Facts
 from ikeanalyze.analysis.handshakes.exchange_evidence import collect_exchange_evidence, find_last_times
-from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
+from ikeanalyze.analysis.handshakes.outcome import (
+    AAA_SILENT,
+    ACCESS_REJECT,
+    REKEYED,
+    Evidence,
+    Outcome,
+    decide_outcome,
+)
 from ikeanalyze.analysis.handshakes.rekeyed import find_rekeyed_ike_sas
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
@@ -40,10 +47,6 @@ if TYPE_CHECKING:
 
 # plain numbers: numpy compares them faster than members of an enum
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
-#: Reason of an IKE SA that replaced another one.
-REKEYED: Final = "REKEYED"
-#: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
-AAA_SILENT: Final = "AAA server silent"
 #: Different IKEv1 handshakes whose facts are kept for others.
 _MAX_KNOWN: Final = 1024
 
@@ -343,7 +346,7 @@ def _find_errors(
             reasons[row] = fact.error
     for row, exchanged in sources.pairs.items():
         if any(pair.response_view and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in exchanged):
-            reasons[row] = "Access-Reject"
+            reasons[row] = ACCESS_REJECT
     return reasons | dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT)
 
 

@@ -31,12 +31,26 @@ payloads show its rekeying, else unknown.
 """
 
 from enum import IntEnum
+from typing import Final, Literal
 
 import numpy as np
 from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.answers import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.wire.registries.radius import RadiusCode
+
+# Reasons that are not names of notifies.
+ACCESS_REJECT: Final = RadiusCode.ACCESS_REJECT.label
+#: The responder ended the handshake because the AAA server answered none of its requests.
+AAA_SILENT: Final = "AAA server silent"
+EAP_FAILURE: Final = "EAP failure"
+XAUTH_FAILURE: Final = "XAUTH_STATUS failure"
+#: The IKE SA replaced another one.
+REKEYED: Final = "REKEYED"
+
+#: The names in `schema.OUTCOMES`.
+OutcomeName = Literal["established", "completed", "failed", "unanswered", "half-open", "cut"]
 
 
 class Outcome(IntEnum):

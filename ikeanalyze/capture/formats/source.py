@@ -5,7 +5,7 @@ import os
 import select
 import stat
 import sys
-from typing import Final, cast
+from typing import BinaryIO, Final, cast
 
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.io.decompress import DamagedStreamError, Decoder, DecompressedStream, decoder_for
@@ -72,13 +72,22 @@ class CaptureSource:
         """Bytes at an offset of an uncompressed file, without changing the position."""
         return os.pread(self._raw.fileno(), size, offset)
 
-    def is_file(self, other: str | int) -> bool:
-        """Whether the bytes come from a regular file, and `other`, a path or a file descriptor, is that file."""
+    def refuse_as_output(self, out: str | BinaryIO) -> None:
+        """Check that an output is not the file that is read: a path, "-" for standard output, or a stream.
+
+        Raises:
+            CaptureError: it is.
+        """
         try:
-            ours, theirs = os.fstat(self._raw.fileno()), os.stat(other)
-        except (OSError, ValueError):
-            return False
-        return stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, theirs)
+            if isinstance(out, str) and out != "-":
+                theirs = os.stat(out)
+            else:
+                theirs = os.fstat((sys.stdout if isinstance(out, str) else out).fileno())
+            ours = os.fstat(self._raw.fileno())
+        except (AttributeError, OSError, ValueError):  # no such file yet, or a stream that is not one of the system's
+            return
+        if stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, theirs):
+            raise CaptureError(f"{self.name}: is also the output. Name another file")
 
     def close(self) -> None:
         """Close the underlying file, unless it is standard input."""

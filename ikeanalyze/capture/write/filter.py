@@ -72,8 +72,7 @@ def _write(
     """
     wanted = np.unique(np.fromiter(numbers, np.int64, len(numbers)))
     with open_capture(path) as reader:
-        if isinstance(out, str) and reader.source.is_file(out):
-            raise CaptureError(f"{out}: is the capture itself. Name another file")
+        reader.source.refuse_as_output(out)
         with open_output(out) as stream:
             size = written = 0
             copy = _make_copier(reader, comments)

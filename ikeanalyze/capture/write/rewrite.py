@@ -10,7 +10,6 @@ longer frame is not written.
 """
 
 import struct
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
@@ -97,8 +96,7 @@ def rewrite_capture(
         OSError: the output cannot be written.
     """
     with open_capture(path) as reader:
-        if _is_same(reader, out):
-            raise CaptureError(f"{reader.source.name}: is also the output. Name another output with -o")
+        reader.source.refuse_as_output(out)
         head = _encode_file_header(reader, edits, comment) if reader.format == "pcap" else b""
         rewriter = _CaptureRewriter(reader, edits, comment)
         with open_output(out, new_owner_only=new_owner_only) as stream:
@@ -109,16 +107,6 @@ def rewrite_capture(
                 if progress is not None:
                     progress(reader.source.consumed, reader.source.size)
         return rewriter.finish()
-
-
-def _is_same(reader: CaptureReader, out: str | BinaryIO) -> bool:
-    if isinstance(out, str) and out != "-":
-        return reader.source.is_file(out)
-    try:
-        stream = sys.stdout if isinstance(out, str) else out
-        return reader.source.is_file(stream.fileno())
-    except (AttributeError, OSError, ValueError):  # no stream, or not one of the system's
-        return False
 
 
 def _encode_file_header(reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> bytes:

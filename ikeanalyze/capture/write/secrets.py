@@ -28,8 +28,7 @@ def embed_keys(path: str, out: str, keys: bytes, progress: Progress | None = Non
         OSError: the output cannot be written.
     """
     with open_capture(path) as reader:
-        if reader.source.is_file(out):
-            raise CaptureError(f"{out}: is the capture itself. Name another file")
+        reader.source.refuse_as_output(out)
         copy = _copy_records if reader.format == "pcap" else _copy_blocks
         with (
             replace_atomically(out, owner_only=True) as temporary,

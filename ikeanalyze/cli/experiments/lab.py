@@ -20,7 +20,8 @@ from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.matrix import InteropResult, format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
-from ikeanalyze.lab.run import check_case, exclusive_output_dir
+from ikeanalyze.lab.run.case_hosts import check_case
+from ikeanalyze.lab.run.output_folder import exclusive_output_dir
 from ikeanalyze.lab.scenario.case import ScenarioCase
 from ikeanalyze.lab.scenario.expansion import LabScenarioError, load_cases, parse_override
 from ikeanalyze.render.core.values import format_count

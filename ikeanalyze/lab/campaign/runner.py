@@ -24,7 +24,7 @@ from ikeanalyze.lab.campaign.plan import CasePlan
 from ikeanalyze.lab.campaign.worker import COMMAND, WorkerMessage, WorkerTask
 from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.network.namespaces import block_signals, die_with, remove_dead_runs
-from ikeanalyze.lab.run import CaseInterrupted, CasePart, run_case
+from ikeanalyze.lab.run.case_run import CaseInterrupted, CasePart, run_case
 
 #: The daemons of interleaved cases run all the time, each with some 30 MB.
 MAX_INTERLEAVED: Final = 40

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.manifest import RecordedLabHandshake, RecordingFiles
-from ikeanalyze.lab.run import CaseInterrupted, CasePart, run_case
+from ikeanalyze.lab.run.case_run import CaseInterrupted, CasePart, run_case
 from ikeanalyze.lab.scenario.case import ScenarioCase
 
 #: Without `-m`, because classes of the module __main__ cannot be sent to another process.

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from ikeanalyze._version import installed_version
 from ikeanalyze.capture.formats import pcapng_blocks
 from ikeanalyze.capture.formats.pcapng_blocks import PacketBlockHeader
-from ikeanalyze.capture.formats.records import CaptureError, Interface, RecordBatch
+from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import Progress, describe_damage
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 from ikeanalyze.io.atomic_write import open_output
@@ -66,8 +66,7 @@ def anonymize_capture(
     contents = contents or KeyedContents()
     messages = MessageAnonymizer(pseudonyms, contents.replaced, contents.opened)
     with open_capture(path) as reader:
-        if isinstance(out, str) and out != "-" and reader.source.is_file(out):
-            raise CaptureError(f"{out}: is the capture itself. Name another file")
+        reader.source.refuse_as_output(out)
     split = rewrite_split_payloads(path, pseudonyms, messages, ports, progress)
     packets = PacketAnonymizer(pseudonyms, messages, ports, split)
     result = AnonymizationResult(dropped=packets.dropped, encrypted=messages.counts)

@@ -222,29 +222,41 @@ def test_any_byte_may_be_corrupted(way: str, where: float, value: int) -> None:
         assert got == content
 
 
-def test_a_source_knows_its_own_file(tmp_path: Path) -> None:
+def test_a_source_refuses_its_own_file_as_output(tmp_path: Path) -> None:
     path, link, other = (tmp_path / name for name in ("file", "link", "other"))
     for one in (path, other):
         one.write_bytes(gzip.compress(DATA))
     link.symlink_to(path)
     source = open_source(path)
-    assert source.is_file(str(path))
-    assert source.is_file(str(link))
-    assert not source.is_file(str(other))
-    assert not source.is_file(str(tmp_path / "missing"))
     with path.open("ab") as same, other.open("ab") as another:
-        assert source.is_file(same.fileno())
-        assert not source.is_file(another.fileno())
+        for output in (str(path), str(link), same):
+            with pytest.raises(CaptureError, match=f"^{path}: is also the output"):
+                source.refuse_as_output(output)
+        for output in (str(other), str(tmp_path / "missing"), another, io.BytesIO()):
+            source.refuse_as_output(output)
     source.close()
 
 
-def test_a_pipe_is_never_its_own_file(tmp_path: Path) -> None:
+def test_a_source_refuses_standard_output_that_is_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(DATA)
+    source = open_source(path)
+    with path.open("a") as same:
+        monkeypatch.setattr("sys.stdout", same)
+        with pytest.raises(CaptureError, match="is also the output"):
+            source.refuse_as_output("-")
+    monkeypatch.setattr("sys.stdout", None)  # closed
+    source.refuse_as_output("-")
+    source.close()
+
+
+def test_a_pipe_may_be_read_and_written(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"data",))
     writer.start()
     source = open_source(pipe)
-    assert not source.is_file(str(pipe))
+    source.refuse_as_output(str(pipe))
     drain(source)
     source.close()
     writer.join()

@@ -80,8 +80,10 @@ def test_a_capture_is_not_overwritten_by_its_copy(tmp_path):
     path = trace().write(tmp_path / "a.pcap")
     before = path.read_bytes()
     (tmp_path / "link.pcap").symlink_to(path)
-    with pytest.raises(CaptureError, match="is the capture itself"):
+    with pytest.raises(CaptureError, match="is also the output"):
         write_selected_packets(str(path), str(tmp_path / "link.pcap"), [1])
+    with path.open("ab") as out, pytest.raises(CaptureError, match="is also the output"):
+        write_selected_packets(str(path), out, [1])
     assert path.read_bytes() == before
 
 

@@ -72,7 +72,7 @@ def test_a_file_that_all_could_read_becomes_its_owners_alone(tmp_path):
 def test_the_capture_itself_is_not_overwritten_and_damage_is_reported(tmp_path):
     path = tmp_path / "a.pcap"
     path.write_bytes(trace().pcap()[:-5])
-    with pytest.raises(CaptureError, match="is the capture itself"):
+    with pytest.raises(CaptureError, match="is also the output"):
         embed_keys(str(path), str(path), KEYS)
     damage = embed_keys(str(path), str(tmp_path / "b.pcapng"), KEYS)
     assert damage is not None

@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.registry import check_stacks, find_installed
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 

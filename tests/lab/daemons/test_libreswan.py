@@ -7,7 +7,7 @@ from ikeanalyze.lab import machine
 from ikeanalyze.lab.daemons import libreswan
 from ikeanalyze.lab.network.namespaces import Netns
 from ikeanalyze.lab.network.topology import LabNetwork
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 

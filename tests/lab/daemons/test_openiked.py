@@ -7,7 +7,7 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.openiked import has_pf_key
 from ikeanalyze.lab.daemons.proposals.openiked import to_iked_proposals
 from ikeanalyze.lab.daemons.registry import check_stacks
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from tests.lab.agreement import check
 

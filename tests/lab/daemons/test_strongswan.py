@@ -11,7 +11,7 @@ from ikeanalyze.lab.daemons.place import NetnsPlace
 from ikeanalyze.lab.daemons.strongswan import format_settings, merge_settings
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import expand_cases
 from ikeanalyze.lab.scenario.links import LinkConditions
 from tests.lab.agreement import check

@@ -5,7 +5,7 @@ import pytest
 
 from ikeanalyze.lab import machine
 from ikeanalyze.lab.network.traffic import TrafficPlan, parse_traffic_step
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run.case_run import run_case
 from ikeanalyze.lab.scenario.expansion import LabScenarioError, expand_cases
 from tests.lab.agreement import check
 from tests.lab.test_recording import tshark

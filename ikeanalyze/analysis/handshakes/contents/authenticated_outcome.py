@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods
-from ikeanalyze.analysis.handshakes.outcome import Outcome
+from ikeanalyze.analysis.handshakes.outcome import EAP_FAILURE, XAUTH_FAILURE, Outcome
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import get_eap_method, parse_eap_header
@@ -44,9 +44,6 @@ _FATAL: Final = frozenset(
         NotifyType.AUTHENTICATION_FAILED,
     )
 )
-#: Reasons other than notifies.
-_EAP_FAILURE: Final = "EAP failure"
-_XAUTH_FAILURE: Final = "XAUTH_STATUS failure"
 #: Names of the methods that need no further data.
 _METHOD_NAMES: Final = {
     AuthMethod.RSA: "rsa",
@@ -92,7 +89,7 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
     if ended and error not in _FATAL:
         return DecryptedOutcome(Outcome.ESTABLISHED, None, False, auth, error or _find_redirect(last))
     if error is None and any(_is_eap_failure(body) for body in last.get_bodies(PayloadType.EAP)):
-        error = _EAP_FAILURE
+        error = EAP_FAILURE
     if error is not None:
         return DecryptedOutcome(Outcome.FAILED, error, False, auth, None)
     return DecryptedOutcome(None, None, True, auth, None)
@@ -211,7 +208,7 @@ def _find_ikev1_failure(content: DecodedMessage) -> str | None:
     if error is not None:
         return error
     attributes = content.get_bodies(ikev1_registry.Ikev1PayloadType.ATTRIBUTES)
-    return _XAUTH_FAILURE if any(map(_is_xauth_failure, attributes)) else None
+    return XAUTH_FAILURE if any(map(_is_xauth_failure, attributes)) else None
 
 
 def find_ikev1_error(content: DecodedMessage) -> str | None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import find_ikev1_error
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import DecryptedFacts
+from ikeanalyze.analysis.handshakes.outcome import EAP_FAILURE
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import WireError
@@ -80,7 +81,7 @@ def _find_identity(messages: "Iterable[DecodedMessage]", kind: PayloadType) -> s
     return None
 
 
-def _find_rejecting_side(messages: "Iterable[DecodedMessage]") -> str | None:
+def _find_rejecting_side(messages: "Iterable[DecodedMessage]") -> Literal["initiator", "responder"] | None:
     for message in messages:
         if message.protocol == Protocol.IKEV1:
             if find_ikev1_error(message) == Ikev1NotifyType.AUTHENTICATION_FAILED.label:
@@ -105,7 +106,7 @@ def _find_eap_failure(responses: "Iterable[DecodedMessage]") -> str | None:
         for body in message.get_bodies(PayloadType.EAP):
             packet = parse_eap_header(body)
             if packet is not None and packet.code == EapCode.FAILURE:
-                return "EAP failure"
+                return EAP_FAILURE
     return None
 
 

@@ -8,16 +8,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
+from ikeanalyze.analysis.handshakes.auth_methods import WANTS_ANOTHER_REQUEST, build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import Suspect
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import SuspectFacts, list_suspects
+from ikeanalyze.analysis.handshakes.outcome import ACCESS_REJECT
 from ikeanalyze.analysis.tables.columns import FlatListColumn, StructColumn, TableColumns, TextColumn
 from ikeanalyze.capture.arrays import Int64Array
 
 _SIDES: Final = ("responder", "initiator")
 _KINDS: Final = ("request", "response")
+_WANTED_REQUESTS: Final = frozenset(notify.label for notify in WANTS_ANOTHER_REQUEST)
 
 
 def diagnose_suspects(handshakes: TableColumns, facts: SuspectFacts) -> FlatListColumn | None:
@@ -117,12 +119,12 @@ def _describe_skipped_ids(s: Suspect) -> str:
 
 
 def _count_refusals(s: Suspect) -> int:
-    return len(s.extra_round_trips) + (s.reason in ("COOKIE", "INVALID_KE_PAYLOAD"))
+    return len(s.extra_round_trips) + (s.reason in _WANTED_REQUESTS)
 
 
 def _get_rejection(s: Suspect) -> str | None:
     if s.aaa_rejected:
-        return "Access-Reject"
+        return ACCESS_REJECT
     return s.reason if s.decrypted.eap_failed is None else s.decrypted.eap_failed
 
 

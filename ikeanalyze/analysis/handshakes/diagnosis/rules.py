@@ -13,7 +13,44 @@ from typing import Final
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import IcmpFacts, Suspect
+from ikeanalyze.analysis.handshakes.outcome import (
+    AAA_SILENT,
+    ACCESS_REJECT,
+    EAP_FAILURE,
+    XAUTH_FAILURE,
+    OutcomeName,
+)
 from ikeanalyze.wire.registries.icmp import IcmpProblem
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
+from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+
+# Names in the columns of the handshakes table: exchanges, notifies, and those of IKEv1.
+_IKE_SA_INIT: Final = ExchangeType.IKE_SA_INIT.label
+_IKE_AUTH: Final = ExchangeType.IKE_AUTH.label
+_IKE_INTERMEDIATE: Final = ExchangeType.IKE_INTERMEDIATE.label
+_MAIN_MODE: Final = Ikev1ExchangeType.MAIN_MODE.label
+_AGGRESSIVE_MODE: Final = Ikev1ExchangeType.AGGRESSIVE_MODE.label
+_QUICK_MODE: Final = Ikev1ExchangeType.QUICK_MODE.label
+_AUTHENTICATION_FAILED: Final = NotifyType.AUTHENTICATION_FAILED.label
+_COOKIE: Final = NotifyType.COOKIE.label
+_INTERMEDIATE_EXCHANGE_SUPPORTED: Final = NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED.label
+_INVALID_KE_PAYLOAD: Final = NotifyType.INVALID_KE_PAYLOAD.label
+_INVALID_MAJOR_VERSION: Final = NotifyType.INVALID_MAJOR_VERSION.label
+_NO_PROPOSAL_CHOSEN: Final = NotifyType.NO_PROPOSAL_CHOSEN.label
+_REDIRECT: Final = NotifyType.REDIRECT.label
+_TICKET_NACK: Final = NotifyType.TICKET_NACK.label
+_TS_UNACCEPTABLE: Final = NotifyType.TS_UNACCEPTABLE.label
+_USE_PPK: Final = NotifyType.USE_PPK.label
+_USE_PPK_INT: Final = NotifyType.USE_PPK_INT.label
+_IKEV1_AUTHENTICATION_FAILED: Final = Ikev1NotifyType.AUTHENTICATION_FAILED.label
+_IKEV1_INVALID_HASH_INFORMATION: Final = Ikev1NotifyType.INVALID_HASH_INFORMATION.label
+_IKEV1_INVALID_ID_INFORMATION: Final = Ikev1NotifyType.INVALID_ID_INFORMATION.label
+_IKEV1_INVALID_MAJOR_VERSION: Final = Ikev1NotifyType.INVALID_MAJOR_VERSION.label
+_IKEV1_INVALID_PAYLOAD_TYPE: Final = Ikev1NotifyType.INVALID_PAYLOAD_TYPE.label
+_IKEV1_NO_PROPOSAL_CHOSEN: Final = Ikev1NotifyType.NO_PROPOSAL_CHOSEN.label
+_IKEV1_PAYLOAD_MALFORMED: Final = Ikev1NotifyType.PAYLOAD_MALFORMED.label
 
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2): a path MTU does not explain the loss of smaller ones.
 _SMALL_BYTES: Final = 600
@@ -32,7 +69,9 @@ _CHILD_ROOM: Final = 117
 _CHILD_BYTES: Final = 60
 #: A responder announces one of them if it accepts a PPK. The last one is libreswan's number for USE_PPK_INT from before
 #: RFC 9867.
-_PPK_NOTIFIES: Final = frozenset(("USE_PPK", "USE_PPK_INT", "50209"))
+_PPK_NOTIFIES: Final = frozenset((_USE_PPK, _USE_PPK_INT, "50209"))
+_SUCCEEDED: Final[tuple[OutcomeName, ...]] = ("completed", "established")
+_STOPPED: Final[tuple[OutcomeName, ...]] = ("failed", "unanswered", "half-open", "cut")
 #: Exchanges of IKEv1's main mode before the encrypted one.
 _CLEAR_EXCHANGES: Final = 2
 
@@ -44,11 +83,11 @@ def _failed(s: Suspect, *reasons: str) -> bool:
 
 def _refused_ike_proposals(s: Suspect) -> bool:
     """A handshake of IKEv2 whose responder accepted no proposal for the IKE SA."""
-    return _failed(s, "NO_PROPOSAL_CHOSEN") and s.last_type != "IKE_AUTH"
+    return _failed(s, _NO_PROPOSAL_CHOSEN) and s.last_type != _IKE_AUTH
 
 
 def _auth_failed(s: Suspect) -> bool:
-    return _failed(s, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
+    return _failed(s, _AUTHENTICATION_FAILED, _IKEV1_AUTHENTICATION_FAILED)
 
 
 def _has_psk(s: Suspect) -> bool:
@@ -58,15 +97,15 @@ def _has_psk(s: Suspect) -> bool:
 
 def _begins_to_encrypt(s: Suspect) -> bool:
     """The last exchange is the first encrypted one of IKEv1's main mode with pre-shared keys."""
-    return s.protocol == "IKEv1" and s.last_type == "Main Mode" and s.answered == _CLEAR_EXCHANGES and _has_psk(s)
+    return s.protocol == "IKEv1" and s.last_type == _MAIN_MODE and s.answered == _CLEAR_EXCHANGES and _has_psk(s)
 
 
 def _stopped(s: Suspect) -> bool:
-    return s.outcome in ("failed", "unanswered", "half-open", "cut")
+    return s.outcome in _STOPPED
 
 
 def _succeeded(s: Suspect) -> bool:
-    return s.outcome in ("completed", "established")
+    return s.outcome in _SUCCEEDED
 
 
 def _without_response(s: Suspect) -> bool:
@@ -187,7 +226,7 @@ RULES: Final = (
         rfc="RFC 7296, 1.2",
         subject=Subject.REFUSAL,
         # the proposals in IKE_AUTH are for the CHILD_SA
-        when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN") and s.last_type == "IKE_AUTH",
+        when=lambda s: _failed(s, _NO_PROPOSAL_CHOSEN) and s.last_type == _IKE_AUTH,
         sentence="The responder, which had accepted a proposal for the IKE SA, ended IKE_AUTH with NO_PROPOSAL_CHOSEN: it "
         "refused every proposal for the CHILD_SA{child_of}, and did not set up the IKE SA without one.",
         remedy="Compare the ESP proposals and the traffic selectors of both configurations. In IKE_AUTH, ESP proposals "
@@ -200,7 +239,7 @@ RULES: Final = (
         rfc="RFC 2409, 5.5",
         subject=Subject.REFUSAL,
         # phase 1 has ended, so its proposal was accepted
-        when=lambda s: _failed(s, "NO-PROPOSAL-CHOSEN") and s.last_type == "Quick Mode",
+        when=lambda s: _failed(s, _IKEV1_NO_PROPOSAL_CHOSEN) and s.last_type == _QUICK_MODE,
         sentence="Phase 1 of IKEv1 was completed, and quick mode ended with NO-PROPOSAL-CHOSEN: no proposal for the IPsec SA "
         "was accepted.",
         remedy="Compare the ESP proposals of both configurations: encryption, integrity, the key exchange method (PFS "
@@ -212,7 +251,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.REFUSAL,
-        when=lambda s: _failed(s, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
+        when=lambda s: _failed(s, _NO_PROPOSAL_CHOSEN, _IKEV1_NO_PROPOSAL_CHOSEN),
         sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
         "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts. strongSwan "
@@ -226,7 +265,7 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=lambda s: (
             _refused_ike_proposals(s)
-            and "INTERMEDIATE_EXCHANGE_SUPPORTED" in s.initiator_supports
+            and _INTERMEDIATE_EXCHANGE_SUPPORTED in s.initiator_supports
             and not _offers_addke(s)
         ),
         sentence="The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: "
@@ -268,7 +307,7 @@ RULES: Final = (
         when=lambda s: (
             s.outcome == "failed"
             and (
-                s.reason in ("Access-Reject", "EAP failure", "XAUTH_STATUS failure")
+                s.reason in (ACCESS_REJECT, EAP_FAILURE, XAUTH_FAILURE)
                 or s.aaa_rejected
                 or s.decrypted.eap_failed is not None
             )
@@ -321,7 +360,7 @@ RULES: Final = (
         rfc="RFC 7296, 2.21.1 and 2.21.2",
         subject=Subject.RESPONSE,
         # identities and credentials are in IKE_AUTH
-        when=lambda s: _auth_failed(s) and s.last_type == "IKE_SA_INIT",
+        when=lambda s: _auth_failed(s) and s.last_type == _IKE_SA_INIT,
         sentence="The responder answered IKE_SA_INIT with {reason}, before the initiator sent an identity or credentials: "
         "consistent with a responder that has no connection for this address.",
         remedy="Check that a connection of the responder allows the addresses of this packet as the initiator's and its "
@@ -346,7 +385,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 2409, 5.4",
         subject=Subject.REFUSAL,
-        when=lambda s: _failed(s, "PAYLOAD-MALFORMED", "INVALID-PAYLOAD-TYPE") and _begins_to_encrypt(s),
+        when=lambda s: _failed(s, _IKEV1_PAYLOAD_MALFORMED, _IKEV1_INVALID_PAYLOAD_TYPE) and _begins_to_encrypt(s),
         sentence="The first encrypted message of IKEv1's main mode was refused with {reason}: consistent with different "
         "pre-shared keys, because the responder cannot decrypt the message then.",
         remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log has "
@@ -359,7 +398,9 @@ RULES: Final = (
         rfc="RFC 2409, 5.4",
         subject=Subject.REFUSAL,
         when=lambda s: (
-            _failed(s, "INVALID-HASH-INFORMATION") and s.last_type in ("Main Mode", "Aggressive Mode") and _has_psk(s)
+            _failed(s, _IKEV1_INVALID_HASH_INFORMATION)
+            and s.last_type in (_MAIN_MODE, _AGGRESSIVE_MODE)
+            and _has_psk(s)
         ),
         sentence="{last_type} of IKEv1 ended with INVALID-HASH-INFORMATION: consistent with different pre-shared keys, on "
         "which the HASH payload depends.",
@@ -374,7 +415,7 @@ RULES: Final = (
         subject=Subject.REFUSAL,
         when=lambda s: (
             _auth_failed(s)
-            and "USE_PPK" in s.initiator_supports
+            and _USE_PPK in s.initiator_supports
             and bool(_PPK_NOTIFIES.intersection(s.responder_supports))
         ),
         sentence="The responder refused the initiator's authentication with {reason}{identities}. Both sides announced a "
@@ -400,7 +441,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 2865, 2.4; RFC 5080, 2.2.1",
         subject=Subject.REQUEST,
-        when=lambda s: _failed(s, "AAA server silent"),
+        when=lambda s: _failed(s, AAA_SILENT),
         sentence="The AAA server {aaa_address} answered none of the {aaa_request_messages:,} RADIUS requests of the "
         "responder, which then ended {last_type}.",
         remedy=_AAA_REMEDY,
@@ -426,7 +467,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 5685, 3",
         subject=Subject.RESPONSE,
-        when=lambda s: _failed(s, "REDIRECT"),
+        when=lambda s: _failed(s, _REDIRECT),
         sentence="The responder redirected the initiator to another gateway with REDIRECT, and the capture has no set-up "
         "with that one.",
         remedy="The REDIRECT of this packet names the other gateway. Capture the packets to it as well, and check that "
@@ -438,7 +479,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 5723, 4.3",
         subject=Subject.RESPONSE,
-        when=lambda s: _failed(s, "TICKET_NACK"),
+        when=lambda s: _failed(s, _TICKET_NACK),
         sentence="The responder did not accept the ticket of the session that the initiator wanted to resume "
         "(TICKET_NACK).",
         remedy="The initiator then has to set up a new IKE SA, with IKE_SA_INIT. If each resumption is refused, compare "
@@ -451,7 +492,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.5",
         subject=Subject.REFUSAL,
-        when=lambda s: _failed(s, "INVALID_MAJOR_VERSION", "INVALID-MAJOR-VERSION"),
+        when=lambda s: _failed(s, _INVALID_MAJOR_VERSION, _IKEV1_INVALID_MAJOR_VERSION),
         sentence="The responder does not accept the version of IKE of the {last_type} request ({reason}).",
         remedy="Set the same version on both sides (strongSwan: version; libreswan: ikev2). The header of this packet has "
         "a version that the responder speaks.",
@@ -462,7 +503,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 2409, 5.5",
         subject=Subject.REFUSAL,
-        when=lambda s: _failed(s, "INVALID-ID-INFORMATION") and s.last_type == "Quick Mode",
+        when=lambda s: _failed(s, _IKEV1_INVALID_ID_INFORMATION) and s.last_type == _QUICK_MODE,
         sentence="Phase 1 of IKEv1 was completed, and quick mode ended with INVALID-ID-INFORMATION: the networks of the IPsec "
         "SA, which quick mode sends as identities, were not accepted.",
         remedy="The networks of both configurations have to be the same, with the sides exchanged: local networks of the "
@@ -484,7 +525,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.9 and 3.10.1",
         subject=Subject.RESPONSE,
-        when=lambda s: s.child_error == "TS_UNACCEPTABLE",
+        when=lambda s: s.child_error == _TS_UNACCEPTABLE,
         sentence="The IKE SA was established without a CHILD_SA: the responder accepts none of the requested traffic "
         "selectors{between} (TS_UNACCEPTABLE).",
         remedy="The networks of both configurations have to overlap, with the sides exchanged: local networks of the "
@@ -496,7 +537,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.RESPONSE,
-        when=lambda s: s.child_error == "NO_PROPOSAL_CHOSEN",
+        when=lambda s: s.child_error == _NO_PROPOSAL_CHOSEN,
         sentence="The IKE SA was established without a CHILD_SA: the responder refused every proposal for it with "
         "NO_PROPOSAL_CHOSEN{child_of}.",
         remedy="Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers. In "
@@ -508,7 +549,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 5685, 6",
         subject=Subject.RESPONSE,
-        when=lambda s: s.child_error == "REDIRECT",
+        when=lambda s: s.child_error == _REDIRECT,
         sentence="The IKE SA was established without a CHILD_SA: the responder redirected the initiator to another "
         "gateway{gateway} with REDIRECT in IKE_AUTH.",
         remedy="Nothing is wrong if the set-up with the other gateway succeeded, which is a handshake of its own. "
@@ -601,7 +642,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.6; RFC 8019, 7",
         subject=Subject.RESPONSE,
-        when=lambda s: _stopped(s) and _count(s, "COOKIE") >= _MANY_ROUND_TRIPS,
+        when=lambda s: _stopped(s) and _count(s, _COOKIE) >= _MANY_ROUND_TRIPS,
         sentence="The responder asked for a cookie again and again and never accepted the one that it got: "
         "{refusals} times in a row.",
         remedy="The initiator must return the cookie unchanged, from the same address and port, with the same nonce "
@@ -613,7 +654,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.2 and 2.7",
         subject=Subject.RESPONSE,
-        when=lambda s: _stopped(s) and _count(s, "INVALID_KE_PAYLOAD") >= 2,
+        when=lambda s: _stopped(s) and _count(s, _INVALID_KE_PAYLOAD) >= 2,
         sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
         "asked for another one{wants_method}: {refusals} times in a row.",
         remedy="The initiator does not send the method that the responder asks for. Set one key exchange method "
@@ -756,9 +797,9 @@ RULES: Final = (
         # without a choice of the responder, the capture lacks the response that may have announced it
         when=lambda s: (
             _without_response(s)
-            and s.last_type == "IKE_INTERMEDIATE"
+            and s.last_type == _IKE_INTERMEDIATE
             and s.key_exchange is not None
-            and "INTERMEDIATE_EXCHANGE_SUPPORTED" not in s.responder_supports
+            and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports
         ),
         sentence="The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
         "INTERMEDIATE_EXCHANGE_SUPPORTED in IKE_SA_INIT: consistent with a responder that does not support the exchange.",
@@ -913,7 +954,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.6",
         subject=Subject.RESPONSE,
-        when=lambda s: s.outcome == "half-open" and s.reason == "COOKIE",
+        when=lambda s: s.outcome == "half-open" and s.reason == _COOKIE,
         sentence="The responder asked for a cookie, and the initiator did not send its request again with it.",
         remedy="This is what scanners and floods with forged addresses look like. If the initiator is real, check that "
         "the response reaches it.",
@@ -924,7 +965,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.2",
         subject=Subject.RESPONSE,
-        when=lambda s: s.outcome == "half-open" and s.reason == "INVALID_KE_PAYLOAD",
+        when=lambda s: s.outcome == "half-open" and s.reason == _INVALID_KE_PAYLOAD,
         sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
         "with it.",
         remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
@@ -938,7 +979,7 @@ RULES: Final = (
         # with a NAT, all that continue use port 4500: if no message has it, it was most likely not captured
         when=lambda s: (
             s.outcome == "half-open"
-            and s.last_type == "IKE_SA_INIT"
+            and s.last_type == _IKE_SA_INIT
             and s.nat in ("initiator", "responder", "both")
             and not s.has_port_4500
         ),
@@ -956,8 +997,8 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=lambda s: (
             s.outcome == "half-open"
-            and s.last_type == "IKE_SA_INIT"
-            and "USE_PPK" in s.initiator_supports
+            and s.last_type == _IKE_SA_INIT
+            and _USE_PPK in s.initiator_supports
             and not _PPK_NOTIFIES.intersection(s.responder_supports)
         ),
         sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and did "
@@ -1084,7 +1125,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 9242, 3.1; RFC 9370, 2.2.1",
         subject=Subject.INIT_RESPONSE,
-        when=lambda s: _lost_addke(s) and "INTERMEDIATE_EXCHANGE_SUPPORTED" not in s.responder_supports,
+        when=lambda s: _lost_addke(s) and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports,
         sentence="The initiator offered an additional key exchange, but the responder does not support "
         "IKE_INTERMEDIATE: the IKE SA has none ({key_exchange} alone).",
         remedy="If the additional key exchange is for protection against quantum computers, update the responder, or "

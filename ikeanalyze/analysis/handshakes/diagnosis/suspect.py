@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
+
+from ikeanalyze.analysis.handshakes.outcome import OutcomeName
 
 
 class IcmpFacts(Struct, frozen=True):
@@ -25,7 +27,7 @@ class DecryptedFacts(Struct, frozen=True):
     initiator_identity: str | None = None  # IDi
     wanted_identity: str | None = None  # IDr of the request: the responder that the initiator wants
     responder_identity: str | None = None  # IDr of the response
-    rejected_by: str | None = None  # who sent AUTHENTICATION_FAILED
+    rejected_by: Literal["initiator", "responder"] | None = None  # who sent AUTHENTICATION_FAILED
     refusing_exchange: int | None = None  # row of the exchange of IKEv1 with an error notify
     eap_failed: str | None = None  # "EAP failure"
     certificate_problem: str | None = None  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
@@ -44,11 +46,11 @@ class Suspect(Struct, frozen=True):
     """
 
     # of the handshakes table (see `layouts.HANDSHAKES`)
-    protocol: str
+    protocol: Literal["IKEv2", "IKEv1", "HIP"]
     responder_address: str
     responder_port: int | None
-    nat: str | None
-    outcome: str | None
+    nat: Literal["none", "initiator", "responder", "both"] | None
+    outcome: OutcomeName | None
     reason: str | None
     auth_initiator: str | None
     encryption: str | None
@@ -110,7 +112,7 @@ class Suspect(Struct, frozen=True):
 
     # of the last exchange after the set-up
     later_type: str | None
-    later_by: str | None  # who sent its request
+    later_by: Literal["initiator", "responder"] | None  # who sent its request
     later_sent: str | None
     later_again: int | None
     later_ended: bool | None
