@@ -85,7 +85,7 @@ def render_heading(analysis: Analysis) -> Iterator[str]:
     if row["child_error"]:
         yield f"CHILD_SA refused: {escape_text(row['child_error'])}"
     if row["replaces"] is not None:
-        yield f"replaces the IKE SA of handshake {row['replaces']:,}"
+        yield f"replaces the IKE SA of handshake {row['replaces']}"
 
 
 @dataclass(frozen=True, slots=True)
