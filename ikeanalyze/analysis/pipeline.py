@@ -37,12 +37,14 @@ from ikeanalyze.analysis.exchanges.radius import (
 )
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
+    find_decrypted_requests,
     find_handshakes_made_of,
     find_invalid_spi_notifies,
     find_refused_handshakes,
     find_unprotected_exchanges,
     find_version_refusals,
     select_ignored_messages,
+    warn_of_decrypted_captures,
 )
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
     ShortResponses,
@@ -468,7 +470,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     exchanges, exchange_of_message = pair_exchanges(messages)
     clear_datagrams = np.isin(datagrams.datagram, find_clear_messages(traffic.columns, clear))
     in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
-    in_clear = select_ignored_messages(exchanges, messages, exchange_of_message, in_clear)
+    ignored = select_ignored_messages(exchanges, messages, exchange_of_message, in_clear)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
     wrong_version = find_version_refusals(datagrams, clear_datagrams, clear)
     parsed = inits.result()
@@ -491,10 +493,11 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         addresses=traffic.addresses,
         capture=capture,
         lacking_fragments=find_incomplete_messages(messages),
-        in_clear=in_clear,
+        in_clear=ignored,
+        decrypted_requests=find_decrypted_requests(messages, in_clear, ignored),
         about_esp=find_handshakes_made_of(about_esp, association),
         wrong_version=find_refused_handshakes(wrong_version, datagrams, association),
-        unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
+        unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, ignored),
         incomplete=incomplete,
         undelivered=undelivered,
         last_ns=traffic.last_ns,
@@ -599,6 +602,7 @@ def _warn_of_messages(
         from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
 
         warnings += warn_of_wrong_flags(state, wrong_flags, run.facts)
+    warnings += warn_of_decrypted_captures(state, run.facts)
     return warnings + warn_of_repeated_set_ups(state, run.facts)
 
 

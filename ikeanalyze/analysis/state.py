@@ -33,6 +33,7 @@ class AnalysisState(Struct, frozen=True):
     capture: Int64Array  # number of the capture that each handshake is in, rising
     lacking_fragments: Int64Array  # rows of the first transmissions of messages that lack fragments (RFC 7383)
     in_clear: Int64Array  # rows of messages in the clear that should be encrypted (see `unprotected`), rising
+    decrypted_requests: Int64Array  # rows of IKE_AUTH requests that were decrypted before they were captured, rising
     about_esp: Int64Array  # handshakes that consist of INVALID_SPI outside of an IKE SA alone, rising
     wrong_version: Int64Array  # handshakes that consist of a request and refusals of its version, rising
     unprotected: BoolArray  # which exchanges have such a response, and no encrypted one. (exchanges,)

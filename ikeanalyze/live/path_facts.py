@@ -23,6 +23,7 @@ _OWN: Final = frozenset(
         SharedFact.WAITING,
         SharedFact.MISSING_FRAGMENTS,
         SharedFact.WRONG_FLAGS,
+        SharedFact.DECRYPTED_REQUESTS,
         SharedFact.REPEATED_SET_UPS,
         SharedFact.UNUSED_RTT,
         SharedFact.CONTRADICTED_RTT,

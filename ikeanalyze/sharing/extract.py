@@ -129,7 +129,7 @@ class PacketChooser:
             texts.setdefault(row["number"], []).append(self._describe_frame(row, places))
         source = "TCP segment of the connection without an IKE message of the chosen handshakes"
         return {
-            number: f"{'; '.join(parts) or source}; packet {number:,} of the capture" for number, parts in texts.items()
+            number: f"{'; '.join(parts) or source}; packet {number} of the capture" for number, parts in texts.items()
         }
 
     def _describe_frame(self, frame: _Row, places: Mapping[int, int]) -> str:
@@ -144,7 +144,7 @@ class PacketChooser:
             parts.append("IP fragment")
         if message is not None and message["transmission"] > 1:
             first = places.get(self._first_frames.get(_get_key(message), 0))
-            of_packet = "" if first is None else f" of packet {first:,}"
+            of_packet = "" if first is None else f" of packet {first}"
             parts.append(f"retransmission {message['transmission'] - 1}{of_packet}")
         if frame["capture_duplicate"]:
             parts.append("duplicate of the capture")

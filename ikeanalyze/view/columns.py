@@ -8,7 +8,14 @@ from typing import Any, Final
 import polars as pl
 
 from ikeanalyze.analysis.tables.search_table import build_search_table
-from ikeanalyze.render.core.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
+from ikeanalyze.render.core.values import (
+    escape_text,
+    format_identifier,
+    format_integer,
+    format_iso_time,
+    format_key_exchanges,
+    format_ms,
+)
 from ikeanalyze.view.text_lines import SPECIAL, WRONG
 
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "half-open": WRONG, "cut": SPECIAL}
@@ -37,7 +44,7 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
     times = table["time"].drop_nulls()
     with_date = len(times) > 0 and int(times.max()) // _DAY != int(times.min()) // _DAY  # type: ignore[arg-type]
     columns = [
-        _make_number_column("#", "handshake"),
+        ListColumn("#", "handshake", lambda row: format_identifier(row["handshake"]), right=True),
         ListColumn("time", "time", lambda row: _format_time(row["time"], with_date=with_date)),
         ListColumn("initiator", "initiator", lambda row: escape_text(row["initiator"] or "-")),
         ListColumn("responder", "responder", lambda row: escape_text(row["responder"] or "-")),

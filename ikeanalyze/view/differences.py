@@ -29,7 +29,7 @@ def compare_messages(first: MessageDetails, second: MessageDetails, width: int) 
     for sign, message, style in ((_FIRST_SIGN, first, FIRST), (_SECOND_SIGN, second, SECOND)):
         row = message.row
         text = Text().append(sign, style).append(message.label, TITLE)
-        where = f"  handshake {row['handshake']:,}, frame {row['first_frame']:,}"
+        where = f"  handshake {row['handshake']}, frame {row['first_frame']}"
         yield TextLine(text.append(where, NAME), 2)
     gap = second.row["first_ns"] - first.row["first_ns"]
     yield make_line(f"  {format_ms(abs(gap))} ms {'later' if gap >= 0 else 'earlier'}", NAME, 2)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ikeanalyze.render.core.values import escape_text, format_integer
+from ikeanalyze.render.core.values import escape_text, format_identifier, format_integer
 from ikeanalyze.wire.eap.methods import EapMessage, describe_eap
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev1.payloads import Ikev1Body, Transaction, decode_ikev1_payload
@@ -88,7 +88,7 @@ def list_payload_facts(body: Body | Ikev1Body) -> Facts:
             yield "error", escape_text(error)
         case Transaction(kind, ident, names, texts):
             yield "type", format_integer(kind)
-            yield "identifier", format_integer(ident)
+            yield "identifier", format_identifier(ident)
             for name, text in zip(names, texts, strict=True):
                 yield escape_text(name), escape_text(text or "-")
         case _:
@@ -113,7 +113,7 @@ def list_ikev1_facts(payload: Payload, exchange_type: int) -> Facts:
 
 def list_radius_facts(view: RadiusPacket) -> Facts:
     """List the contents of a RADIUS packet, without user names and passwords."""
-    yield "identifier", format_integer(view.identifier)
+    yield "identifier", format_identifier(view.identifier)
     yield "length", f"{view.length:,} bytes"
     yield "authenticator", view.authenticator.hex()
     for name, value in (
@@ -181,7 +181,7 @@ def _list_notify(notify: Notify) -> Facts:
 
 def _list_eap(message: EapMessage) -> Facts:
     yield "EAP", escape_text(describe_eap(message))
-    yield "identifier", format_integer(message.packet.identifier)
+    yield "identifier", format_identifier(message.packet.identifier)
     yield "length", f"{message.packet.length:,} bytes"
     if message.content is not None:
         yield from _list_fields(message.content)

@@ -316,3 +316,21 @@ def test_only_the_owner_can_read_a_new_copy(decrypt, tmp_path):
     done, out = decrypt(capture, log, out=existing)
     assert (done.exit_code, stat.S_IMODE(out.stat().st_mode)) == (0, 0o640)
     assert out.stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["loss20-classic", "psk-classic", "tcp-psk"])
+def test_a_report_of_the_copy_says_that_it_does_not_read_the_contents(run, tmp_path, name, tshark):
+    """tshark counts the IKE_AUTH requests (exchange type 35) without SK (46) and SKF (53) payload."""
+    copy = tmp_path / "clear.pcapng"
+    keys = CAPTURES / f"{name}.keys.json"
+    assert run("decrypt", str(CAPTURES / f"{name}.pcap"), "--keys", str(keys), "-o", str(copy)).exit_code == 0
+    requests = "isakmp.exchangetype == 35 && isakmp.flag_r == 0 && !(isakmp.typepayload in {46, 53})"
+    frames = tshark.run("-n", "-Y", requests, "-Tfields", "-eframe.number", capture=copy).lines
+    subject = f"{len(frames)} IKE_AUTH requests are" if len(frames) > 1 else "an IKE_AUTH request is"
+    warning = f"packet {frames[0]}: {subject} not encrypted, as in a decrypted copy of a capture: outcome and"
+    for more in ((), ("--max-memory", "1M", "--jobs", "1")):
+        done = run("report", str(copy), *more)
+        assert warning in done.stderr
+        assert "(guess" not in done.stdout
+        assert " a guess" not in done.stdout
+    assert "not encrypted" not in run("report", str(CAPTURES / f"{name}.pcap")).stderr

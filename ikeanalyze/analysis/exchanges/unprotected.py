@@ -5,7 +5,8 @@ notifies in the clear (RFC 7296, section 1.5), usually INVALID_IKE_SPI, which ma
 section 4.3). The other side must not rely on it (RFC 7296, section 2.4), because anyone can send it: it repeats its
 request as if there were no response. The same holds for any other response without an encrypted payload.
 
-If the request is in the clear too, somebody has decrypted the messages before they were written into the capture.
+If the request is in the clear too, somebody has decrypted the messages before they were written into the capture. The
+analysis does not use their contents, which nothing authenticates: a warning names such captures.
 """
 
 from typing import Final
@@ -15,8 +16,10 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.association import SaAssociation, is_init, refuses_version
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import (
     BoolArray,
     Int32Array,
@@ -116,6 +119,33 @@ def select_ignored_messages(
     is_alone = exchanges.request_messages[exchange] == 0
     responds = is_encrypted[exchange] | (is_alone & is_notify)
     return np.asarray(in_clear[np.where(messages.response[in_clear], responds, is_notify)])
+
+
+def find_decrypted_requests(messages: MessageColumns, in_clear: Int64Array, ignored: Int64Array) -> Int64Array:
+    """The rows of IKE_AUTH requests that were decrypted before they were captured, of the rows `in_clear`, rising.
+
+    `ignored`: of `select_ignored_messages`. Notifies in the clear, which anyone can send, are among these.
+    """
+    requests = in_clear[~messages.response[in_clear]]
+    requests = requests[messages.exchange_type[requests] == int(ExchangeType.IKE_AUTH)]
+    return np.asarray(requests[~np.isin(requests, ignored)])
+
+
+def warn_of_decrypted_captures(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, tuple[int | None, str]]]:
+    """Return a warning for each capture with `find_decrypted_requests`: the number of the first packet, and a text."""
+    rows = state.decrypted_requests
+    frames = state.messages.first_frame[rows].astype(np.int64)
+    captures = state.capture[state.messages.handshake[rows]]
+    warnings: list[tuple[int, tuple[int | None, str]]] = []
+    kinds = np.zeros(len(rows), np.uint8)
+    for number, _, packets in facts.group_findings(SharedFact.DECRYPTED_REQUESTS, frames, kinds, captures):
+        subject = f"{len(packets):,} IKE_AUTH requests are" if len(packets) > 1 else "an IKE_AUTH request is"
+        text = (
+            f"{subject} not encrypted, as in a decrypted copy of a capture: outcome and authentication are not read from "
+            "the contents, and times and sizes are those of the copy. Read the original with --keys"
+        )
+        warnings.append((number, (int(packets[0]), text)))
+    return warnings
 
 
 def find_invalid_spi_notifies(datagrams: Datagrams, in_clear: BoolArray, clear: MessageBytes) -> BoolArray:

@@ -465,7 +465,13 @@ def _find_auth_methods(
     asked, answered = (
         sums[f"{sent}_bytes"] / np.maximum(sums[f"{sent}_messages"], 1) for sent in ("request", "response")
     )
-    methods, auth = auth_methods.guess_auths(sums["exchanges"], asked, answered)
+    # the sizes of messages that were decrypted before are others
+    decrypted = sources.state.messages.handshake[sources.state.decrypted_requests]
+    rounds = sums["exchanges"]
+    if len(decrypted):
+        rounds = rounds.copy()
+        rounds[decrypted] = 0
+    methods, auth = auth_methods.guess_auths(rounds, asked, answered)
 
     known = {row: fact.auth for row, fact in phase1.items() if fact.auth is not None}
     known |= {row: fact.auth for row, fact in hip.items() if fact.auth is not None}

@@ -33,6 +33,7 @@ class SharedFact(StrEnum):
     WAITING = "initiators' SPIs of handshakes that may have waited for RADIUS"
     MISSING_FRAGMENTS = "messages that lack fragments"
     WRONG_FLAGS = "messages with flags that contradict IKE_SA_INIT"
+    DECRYPTED_REQUESTS = "IKE_AUTH requests that were decrypted before they were captured"
     REPEATED_SET_UPS = "handshakes and IKE_SA_INIT requests that repeat earlier ones"
     CREATED_SAS = "CREATE_CHILD_SA responses, by hosts"
     PATH_INTERVALS = "intervals that contain the path, by hosts and side"

@@ -62,6 +62,11 @@ def format_integer(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
+def format_identifier(value: int | None) -> str:
+    """Return the number of a handshake or a packet, or a message ID, as commands and Wireshark's filters take it."""
+    return UNKNOWN if value is None else str(value)
+
+
 def format_decimal(value: float | None, places: int) -> str:
     """Return a number with thousands separators and some fractional digits."""
     return UNKNOWN if value is None else f"{value:,.{places}f}"
@@ -125,8 +130,8 @@ def format_handshake_title(row: Mapping[str, Any]) -> str:
     uncertain = row["uncertain"] is not None
     set_up = f" in {format_ms(row['setup_ns'], uncertain=uncertain)} ms" if row["setup_ns"] is not None else ""
     if row["rekeyed"]:
-        return f"Rekeyed IKE SA {row['handshake']:,}: {row['outcome'] or 'outcome not known'}{set_up}"
-    return f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}{set_up}"
+        return f"Rekeyed IKE SA {row['handshake']}: {row['outcome'] or 'outcome not known'}{set_up}"
+    return f"Handshake {row['handshake']}: {format_outcome(row['outcome'], row['reason'])}{set_up}"
 
 
 def format_input_name(path: str) -> str:

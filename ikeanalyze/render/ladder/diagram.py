@@ -260,7 +260,7 @@ class _Drawing:
         places = [_move_down(y) for y in (even.arrows[index], true.arrows[index])]
         when = format_ms(rung.at_ns)
         yield f'<g class="rung" data-message="{rung.message}">'
-        yield f"<title>{escape(f'{rung.label}: {when} ms, frame {rung.frame:,}')}</title>"
+        yield f"<title>{escape(f'{rung.label}: {when} ms, frame {rung.frame}')}</title>"
         yield f"<g{self._make_attribute('transform', *places)}>"
         yield self._limit_to_layout(LadderLayout.EVEN, _draw_text(self.x[0] - 14, 4, when, "ink", _SMALL, _END + _MONO))
         yield from self._draw_arrow(rung)

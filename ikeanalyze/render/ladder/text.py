@@ -85,7 +85,7 @@ def render_heading(analysis: Analysis) -> Iterator[str]:
     if row["child_error"]:
         yield f"CHILD_SA refused: {escape_text(row['child_error'])}"
     if row["replaces"] is not None:
-        yield f"replaces the IKE SA of handshake {row['replaces']:,}"
+        yield f"replaces the IKE SA of handshake {row['replaces']}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +168,10 @@ class _Ladder:
         room = self.time + sum(self.spans) + len(self.spans) + 1
         top = self.paint(pad_text(heading, room) + self._format_counts("frames", "bytes"), "dim")
         yield LadderRow(None, (top, self._format_line(["" for _ in self.spans])))
-        set_up = [index for index, message in enumerate(self.messages) if message["set_up"]]
+        # 0: the capture has no message of the set-up, as of a handshake that began before it, or there was none
+        after = max((index + 1 for index, message in enumerate(self.messages) if message["set_up"]), default=0)
         for index, message in enumerate(self.messages):
-            if set_up and index == set_up[-1] + 1:
+            if index == after:
                 rule = self.signs["dash"] * 2
                 yield LadderRow(None, (self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim"),))
             yield LadderRow(message["message"], tuple(self._draw_message(message)))

@@ -10,6 +10,7 @@ from ikeanalyze.render.core.terminal import TextStyler
 from ikeanalyze.render.core.values import (
     UNKNOWN,
     escape_text,
+    format_identifier,
     format_integer,
     format_iso_time,
     format_key_exchanges,
@@ -32,7 +33,7 @@ _COLUMNS: Final = (
 )
 #: The widths of the columns are those of this row, because later rows are not known.
 _USUAL: Final = (
-    *("12:00:00.000", "100,000", "2001:db8:100:200::1000", "2001:db8:100:200::1000"),
+    *("12:00:00.000", "1000000", "2001:db8:100:200::1000", "2001:db8:100:200::1000"),
     *("curve25519 + ml-kem-768", "100,000.000", "100", "100,000", "10", "failed: NO_PROPOSAL_CHOSEN"),
 )
 _STYLES: Final = {"failed": "red", "unanswered": "red", "half-open": "red", "cut": "yellow"}
@@ -54,7 +55,7 @@ class LiveTable:
         rows = [
             (
                 (format_iso_time(row["start_ns"]) or UNKNOWN)[11:23],
-                format_integer(row["handshake"]),
+                format_identifier(row["handshake"]),
                 *(escape_text(row[f"{side}_address"] or UNKNOWN) for side in ("initiator", "responder")),
                 format_key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or UNKNOWN,
                 format_ms(row["setup_ns"], uncertain=row["uncertain"] is not None),

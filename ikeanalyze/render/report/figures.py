@@ -114,7 +114,7 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
     columns = [column for _, column, _ in PARTS]
     bars: list[tuple[str, dict[str, Any]]]
     if timed.height <= _MAX_BARS:
-        bars = [(f"handshake {row['handshake']:,}", row) for row in timed.iter_rows(named=True)]
+        bars = [(f"handshake {row['handshake']}", row) for row in timed.iter_rows(named=True)]
         caption = f"{format_count(timed.height, 'handshake')} with a set-up time, each divided as in its breakdown."
     else:
         # the parts of a handshake that are not null add up to its set-up time
@@ -124,7 +124,7 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
         bars = [("mean of all", mean)]
         for name, rank in _RANKS.items():
             row = by_time.row(round(rank * (timed.height - 1)), named=True)
-            bars.append((f"{name} (no. {row['handshake']:,})", row))
+            bars.append((f"{name} (no. {row['handshake']})", row))
         caption = f"The mean of {timed.height:,} handshakes with a set-up time, and single ones by their rank."
     if timed["network_ns"].null_count():
         caption += " Where the capture point is unknown, the parts of initiator and network are not separated."
@@ -208,7 +208,7 @@ def _make_trip_distribution_figure(timed: pl.DataFrame, order: list[str], stats:
         {
             "label": escape_text(label),
             "x": ns / 1e6,
-            "said": f"handshake {h:,}, {escape_text(label)}: {format_ms(ns)} ms",
+            "said": f"handshake {h}, {escape_text(label)}: {format_ms(ns)} ms",
         }
         for h, label, ns in single.select("handshake", "label", "rtt_ns").iter_rows()
     ]
@@ -322,7 +322,7 @@ def make_retransmission_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
             ]
         else:
             rows += [
-                {"group": group, "x": x, "y": y, "said": f"handshake {h:,}: {x} retransmissions, {y:,} bytes"}
+                {"group": group, "x": x, "y": y, "said": f"handshake {h}: {x} retransmissions, {y:,} bytes"}
                 for h, x, y in table.iter_rows()
             ]
     caption = (

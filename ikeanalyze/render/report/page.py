@@ -15,6 +15,7 @@ from ikeanalyze.render.core.values import (
     UNCERTAIN_MARK,
     Cell,
     format_count,
+    format_identifier,
     format_input_name,
     format_integer,
     format_ms,
@@ -211,7 +212,7 @@ def _count_packets(kind: str, capture: CaptureSummary) -> int:
 
 
 def _describe_state(capture: CaptureSummary) -> str:
-    return f"damaged behind packet {capture.packets:,}" if capture.damaged else "whole"
+    return f"damaged behind packet {capture.packets}" if capture.damaged else "whole"
 
 
 #: Columns of the overview for which a page has its own.
@@ -253,7 +254,7 @@ def _format_seconds(ns: int | None, first: object) -> str:
 def render_message_table(ladder: Ladder) -> TableSection:
     """What the ladder shows, to be read aloud, searched and copied."""
     columns: Columns[LadderArrow] = [
-        (TableColumn("frame", right=True), lambda rung: rung.frame),
+        (TableColumn("frame", right=True), lambda rung: format_identifier(rung.frame)),
         (TableColumn("time, ms", right=True), lambda rung: format_ms(rung.at_ns)),
         (TableColumn("from"), lambda rung: ladder.hosts[rung.source].name),
         (TableColumn("message"), lambda rung: rung.label),
@@ -262,7 +263,7 @@ def render_message_table(ladder: Ladder) -> TableSection:
         (TableColumn("notes"), lambda rung: ", ".join([*rung.notes, *([LOSSES[rung.loss]] if rung.loss else [])])),
         (TableColumn("payloads"), lambda rung: " ".join(rung.payloads)),
     ]
-    table = tabulate(f"Messages of handshake {ladder.handshake:,}", ladder.rungs, columns)
+    table = tabulate(f"Messages of handshake {ladder.handshake}", ladder.rungs, columns)
     return replace(table, more=ladder.left_out)
 
 
@@ -270,7 +271,7 @@ def render_warning_table(analysis: Analysis) -> TableSection | None:
     """Return the warnings; None without any."""
     columns: Columns[AnalysisWarning] = [
         (TableColumn("file"), lambda warning: warning.capture),
-        (TableColumn("frame", right=True), lambda warning: warning.frame),
+        (TableColumn("frame", right=True), lambda warning: format_identifier(warning.frame)),
         (TableColumn("message"), lambda warning: warning.message),
     ]
     return (

@@ -85,7 +85,7 @@ def _describe_capture(capture: CaptureSummary, warnings: int) -> Iterator[tuple[
     if capture.snaplen_truncated:
         yield "cut by the snaplen", format_count(capture.snaplen_truncated, "packet")
     if capture.damaged:
-        yield "damaged", f"the file is truncated or damaged after packet {capture.packets:,}"
+        yield "damaged", f"the file is truncated or damaged after packet {capture.packets}"
     if warnings:
         yield "warnings", format_integer(warnings)
 
@@ -121,7 +121,7 @@ def write_markdown(analysis: Analysis, out: TextIO, view: RenderOptions) -> None
     if analysis.warnings:
         out.write("\n## Warnings\n\n")
         for warning in analysis.warnings:
-            where = f", packet {warning.frame:,}" if warning.frame is not None else ""
+            where = f", packet {warning.frame}" if warning.frame is not None else ""
             out.write(f"- {escape_markdown(warning.capture)}{where}: {escape_markdown(warning.message)}\n")
     if analysis.skipped:
         out.write("\n## Skipped\n\n")

@@ -116,7 +116,7 @@ class LadderScreen(Screen[None]):
         self._details = None
         self.ladder.show(None)
         self.query_one(TextPane).show(lambda _: ())
-        self.query_one(TitleBar).show(f"handshake {handshake:,}  {escape_text(self._session.path)}")
+        self.query_one(TitleBar).show(f"handshake {handshake}  {escape_text(self._session.path)}")
         self.query_one("#about", Static).update(Text("loading...", "dim"))
         self._load(handshake)
 

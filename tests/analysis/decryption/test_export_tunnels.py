@@ -53,7 +53,8 @@ def test_frames_of_other_link_layers_are_decrypted(name, tmp_path):
     assert (result.replaced, result.unchanged) == (4, 0)
     analysis = read_captures([copy])
     assert analysis.captures[0].accounting["ike"] == analysis.captures[0].packets - 1
-    assert not analysis.warnings
+    (warning,) = analysis.warnings
+    assert "not encrypted, as in a decrypted copy" in warning.message
 
 
 @pytest.mark.turns

@@ -47,3 +47,26 @@ def test_a_notify_before_an_encrypted_payload_is_none():
     trace.message(end + 10 * MS, refuse(handshake, [ike.notify(ike.COOKIE), (46, encrypted)]))
     trace.ip(60 * SECOND, udp_packet(b"the capture goes on", 53, 53))
     assert only(analyse(trace))["outcome"] == "completed"
+
+
+def test_a_handshake_that_was_decrypted_before_has_a_warning_and_no_guess():
+    """An IKE_AUTH request in the clear is of no daemon; a notify in the clear is, or of anyone."""
+    handshake, other = Handshake(1), Handshake(2, initiator="192.0.2.3")
+    trace = Trace()
+    end = trace.play(handshake.init())
+    identity = [ike.identification(ike.ID_I, b"i"), ike.auth(2, bytes(200))]
+    end = trace.play([handshake.clear(ike.IKE_AUTH, identity, message_id=1)], at=end)
+    trace.message(end + 10 * MS, refuse(handshake, [ike.identification(ike.ID_R, b"r"), ike.auth(2, bytes(200))]))
+    end = trace.play(other.init(), at=SECOND)
+    request, response = other.auth()
+    trace.message(end, request)
+    trace.message(end + 5 * MS, refuse(other, [ike.notify(INVALID_IKE_SPI)]))
+    trace.message(end + 20 * MS, response)
+    analysis = analyse(trace)
+    (warning,) = analysis.warnings
+    assert (warning.frame, warning.message[:37]) == (3, "an IKE_AUTH request is not encrypted,")
+    outcomes = ("outcome", "auth_initiator", "auth_responder", "auth_guessed")
+    assert analysis.handshakes.select(outcomes).rows() == [
+        ("completed", None, None, False),
+        ("completed", "psk", "psk", True),
+    ]

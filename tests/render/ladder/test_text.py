@@ -6,9 +6,10 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.core.terminal import TextStyler
 from ikeanalyze.render.ladder import text as ladder_text
 from ikeanalyze.render.report import selection
-from tests.craft import MS, Trace, hip
+from tests.craft import MS, Handshake, Trace, hip
 from tests.render.analysis_examples import analysis
 
 
@@ -34,6 +35,19 @@ def test_what_follows_the_set_up():
     lines = draw(1)
     rule = next(i for i, line in enumerate(lines) if "after the set-up" in line)
     assert [("INFORMATIONAL" in line) for line in lines[rule - 1 :]] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("cut", [0, 2, 4])
+def test_a_capture_that_begins_after_the_set_up(tmp_path, cut):
+    """The set-up takes four messages: what is left of them stands above the rule, two later ones below."""
+    trace, handshake = Trace(), Handshake(1)
+    trace.play([*handshake.setup(), *handshake.informational()])
+    trace.drop(trace.packets[:cut])
+    analysis = ikeanalyze.read(trace.write(tmp_path / "cut.pcap"))
+    lines = [line for row in ladder_text.render_rows(analysis, TextStyler(io.StringIO(), 80)) for line in row.lines]
+    (rule,) = [number for number, line in enumerate(lines) if "after the set-up" in line]
+    arrows = [number for number, line in enumerate(lines) if "▶" in line or "◀" in line or ">" in line or "<" in line]
+    assert [number < rule for number in arrows] == [True] * (4 - cut) + [False] * 2
 
 
 @pytest.mark.parametrize("number", range(1, 9))

@@ -30,8 +30,8 @@ def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
         assert "100,000 handshakes" in driver.screen()
         requested = 0
         screen = await driver.press("G")
-        assert "100,000 07:2" in screen
-        assert "99,999 07:2" in screen
+        assert "100000 07:2" in screen
+        assert "99999 07:2" in screen
         await driver.press("ctrl+u", "greater_than_sign", "z", "slash")
         await driver.type("rtx=3")
         assert f"{several:,} of 100,000 handshakes" in driver.screen()

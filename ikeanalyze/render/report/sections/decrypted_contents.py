@@ -7,7 +7,13 @@ import polars as pl
 
 from ikeanalyze.render.core.section import Columns, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
-from ikeanalyze.render.core.values import escape_text, format_count, format_integer, format_percentage
+from ikeanalyze.render.core.values import (
+    escape_text,
+    format_count,
+    format_identifier,
+    format_integer,
+    format_percentage,
+)
 from ikeanalyze.render.report import document
 from ikeanalyze.wire.ikev2.key_exchange import get_ke_data_sizes
 
@@ -50,7 +56,10 @@ def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Ite
     names = {exchange: (kind, message_id) for exchange, kind, message_id in facts.iter_rows()}
     columns: Columns[Mapping[str, Any]] = [
         (TableColumn("exchange", narrow=8), lambda row: names.get(row["exchange"], _UNKNOWN_EXCHANGE)[0]),
-        (TableColumn("ID", right=True), lambda row: names.get(row["exchange"], _UNKNOWN_EXCHANGE)[1]),
+        (
+            TableColumn("ID", right=True),
+            lambda row: format_identifier(names.get(row["exchange"], _UNKNOWN_EXCHANGE)[1]),
+        ),
         (TableColumn("for", optional=2), lambda row: _PURPOSES.get(row["purpose"], row["purpose"])),
         (TableColumn("slot", right=True, optional=1), lambda row: row["slot"]),
         (TableColumn("method", narrow=10), lambda row: row["method"]),
@@ -77,7 +86,7 @@ def _list_checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, i
     for row in rows:
         kind, message_id = names.get(row["exchange"], _UNKNOWN_EXCHANGE)
         for finding in row["findings"]:
-            yield f"{escape_text(kind)} {format_integer(message_id)}: {escape_text(finding)}"
+            yield f"{escape_text(kind)} {format_identifier(message_id)}: {escape_text(finding)}"
     if len(unknown) < len({row["method"] for row in rows}) and not any(row["findings"] for row in rows):
         yield "checked: method and size, and that the values are possible"
     if unknown:

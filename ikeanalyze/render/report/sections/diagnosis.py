@@ -9,7 +9,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.section import FEW, TableSection
 from ikeanalyze.render.core.table import TableColumn
-from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_integer
+from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_identifier, format_integer
 
 #: Packets that are listed as evidence.
 _MAX_FRAMES: Final = 8
@@ -41,7 +41,7 @@ def format_diagnosis(entry: Mapping[str, Any]) -> str:
 def format_evidence(entry: Mapping[str, Any]) -> str:
     """Return the message that a diagnosis concerns, its packets, and how sure the diagnosis is."""
     frames = entry["frames"]
-    listed = ", ".join(map(format_integer, frames[:_MAX_FRAMES])) + (", ..." if len(frames) > _MAX_FRAMES else "")
+    listed = ", ".join(map(format_identifier, frames[:_MAX_FRAMES])) + (", ..." if len(frames) > _MAX_FRAMES else "")
     packets = f", packet{'s' if len(frames) > 1 else ''} {listed}" if frames else ""
     message = f"{escape_text(entry['exchange'])} {entry['message_id']} {entry['kind']} of the {entry['sender']}"
     sure = "certain" if entry["confidence"] == "certain" else "consistent with this, not proved"
@@ -80,11 +80,11 @@ def render_diagnosis_table(handshakes: pl.DataFrame, *, every: bool) -> Iterator
         TableColumn("of the first", narrow=20),
     )
     of_captures = [
-        (entry.code, UNKNOWN, format_integer(entry.handshakes[0]), escape_text(entry.message))
+        (entry.code, UNKNOWN, format_identifier(entry.handshakes[0]), escape_text(entry.message))
         for entry in diagnose_captures(handshakes)
     ]
     cells = [
-        (code, format_integer(count), format_integer(first), escape_text(message))
+        (code, format_integer(count), format_identifier(first), escape_text(message))
         for code, count, first, message in shown.iter_rows()
     ]
     if cells or of_captures:

@@ -17,6 +17,7 @@ from ikeanalyze.render.core.values import (
     format_counts,
     format_endpoint,
     format_handshake_title,
+    format_identifier,
     format_input_name,
     format_integer,
     format_ms,
@@ -86,7 +87,7 @@ def _render_identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tup
     if opened is not None:
         yield "decrypted", opened
     if row["replaces"] is not None:
-        yield "replaces", f"the IKE SA of handshake {row['replaces']:,}"
+        yield "replaces", f"the IKE SA of handshake {row['replaces']}"
     if row["child_error"]:
         yield "CHILD_SA", f"refused: {escape_text(row['child_error'])}"
     if row["one_sided"]:
@@ -158,7 +159,7 @@ def _render_exchange_tables(exchanges: pl.DataFrame, *, uncertain: bool, every: 
     table = cast_text_columns(exchanges.sort("exchange"))
     columns: Columns[Mapping[str, Any]] = [
         (TableColumn("exchange", narrow=12), lambda row: row["type"]),
-        (TableColumn("ID", right=True), lambda row: row["message_id"]),
+        (TableColumn("ID", right=True), lambda row: format_identifier(row["message_id"])),
         (TableColumn("by", optional=3), lambda row: row["initiated_by"]),
         (TableColumn("request", right=True), lambda row: _format_sent(row, "request")),
         (TableColumn("response", right=True), lambda row: _format_sent(row, "response")),

@@ -9,7 +9,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.section import Columns, Section, tabulate
 from ikeanalyze.render.core.table import TableColumn
-from ikeanalyze.render.core.values import UNKNOWN, format_key_exchanges
+from ikeanalyze.render.core.values import UNKNOWN, format_identifier, format_key_exchanges
 from ikeanalyze.render.report.selection import select_rekeyed_ike_sas
 
 _NOTE: Final = "created by rekeying another IKE SA: not handshakes, and not counted above"
@@ -22,8 +22,8 @@ def render_rekeyed_ike_sas(analysis: Analysis, *, every: bool) -> Iterator[Secti
     if rekeyed.is_empty():
         return
     columns: Columns[dict[str, Any]] = [
-        (TableColumn("#", right=True), itemgetter("handshake")),
-        (TableColumn("replaces", right=True), itemgetter("replaces")),
+        (TableColumn("#", right=True), lambda row: format_identifier(row["handshake"])),
+        (TableColumn("replaces", right=True), lambda row: format_identifier(row["replaces"])),
         (TableColumn("SPIi"), itemgetter("spi_i")),
         (TableColumn("initiator", narrow=15, optional=3), itemgetter("initiator_address")),
         (TableColumn("responder", narrow=15, optional=2), itemgetter("responder_address")),

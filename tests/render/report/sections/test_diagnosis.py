@@ -44,7 +44,7 @@ def test_evidence_names_the_message_its_packets_and_how_sure_it_is():
     text = format_evidence(SILENT_RESPONDER)
     assert text == "IKE_SA_INIT 0 request of the initiator, packets 1, 2: consistent with this, not proved"
     certain = SILENT_RESPONDER | {"frames": [1234], "confidence": "certain"}
-    assert format_evidence(certain) == "IKE_SA_INIT 0 request of the initiator, packet 1,234: certain"
+    assert format_evidence(certain) == "IKE_SA_INIT 0 request of the initiator, packet 1234: certain"
     many = SILENT_RESPONDER | {"frames": list(range(1, 13))}
     assert "packets 1, 2, 3, 4, 5, 6, 7, 8, ...:" in format_evidence(many)
     assert format_evidence(SILENT_RESPONDER | {"frames": []}).startswith("IKE_SA_INIT 0 request of the initiator:")
