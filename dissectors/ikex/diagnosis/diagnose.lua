@@ -21,10 +21,10 @@ local LONGEST_RTT = 60e6 -- us; a longer one may be a change of the clock
 local MANY_TRANSMISSIONS = 4 -- of a message; fewer are normal
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
 -- Effects that an effect excludes, which is before them in this order.
-local EFFECTS = { "unreliable", "stopped", "disconnected", "slowed", "weakened" }
+local EFFECTS = { "unreliable", "stopped", "refused", "disconnected", "slowed", "weakened" }
 local EXCLUDED = {
-    unreliable = { stopped = true, disconnected = true, slowed = true, weakened = true },
-    stopped = { disconnected = true },
+    unreliable = { stopped = true, refused = true, disconnected = true, slowed = true, weakened = true },
+    stopped = { refused = true, disconnected = true },
 }
 -- Numbers of handshakes with a single exchange that are diagnosed: of each kind (answered, unanswered), because a flood
 -- has many more; and of both kinds, if only expert infos need the diagnosis.
@@ -86,6 +86,8 @@ local function is_clean(capture, sa)
             if messages.is_short(answer) or pair.message_id <= count_chosen(capture, sa) then
                 return false
             end
+        elseif messages.can_refuse(answer) then
+            return false
         elseif pair.exchange == IKE_INTERMEDIATE and (first.ip_fragments or answer.ip_fragments) then
             return false
         end

@@ -138,7 +138,7 @@ EXCHANGE_COLUMNS: Final[dict[str, Column]] = {
 #: One cause in `diagnosis` of handshakes.
 DIAGNOSIS_FIELDS: Final[dict[str, Column]] = {
     "code": Column(TEXT, "see docs/diagnosis.md"),
-    "effect": Column(TEXT, '"stopped", "disconnected", "slowed" or "weakened"'),
+    "effect": Column(TEXT, '"unreliable", "stopped", "refused", "disconnected", "slowed" or "weakened"'),
     "confidence": Column(TEXT, '"certain" or "consistent with"'),
     "message": Column(TEXT, "one sentence for people"),
     "exchange": Column(TEXT, "the IKE message that it concerns: exchange type"),

@@ -30,21 +30,23 @@ _MANY_TRANSMISSIONS: Final = 4
 #: From this number on, transmissions of a request after its response are not normal.
 MANY_IGNORED: Final = 3
 #: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
-#: payload, notify, padding and ICV.
+#: payload, notify, padding and ICV. A response of the other types that refuses has less.
 _SHORT_BYTES: Final = 176
+#: Exchanges whose encrypted responses can refuse an SA.
+_WITH_REFUSALS: Final = (ExchangeType.IKE_AUTH, ExchangeType.CREATE_CHILD_SA, ExchangeType.IKE_FOLLOWUP_KE)
 
 
 class ShortResponses(Struct, frozen=True):
-    """Encrypted IKE_AUTH responses that may have no room for what a successful one has."""
+    """Encrypted responses that may have no room for what a successful one has: see `_WITH_REFUSALS`."""
 
     datagram: UInt32Array  # as in the frames
     ike_bytes: Int64Array
 
 
 def find_short_responses(columns: Columns) -> ShortResponses:
-    """Find short encrypted IKE_AUTH responses among the frames."""
+    """Find the short encrypted responses among the frames."""
     rows = np.flatnonzero(
-        (columns["exchange_type"] == int(ExchangeType.IKE_AUTH))
+        np.isin(columns["exchange_type"], np.array(_WITH_REFUSALS, np.uint8))
         & (columns["next_payload"] == int(PayloadType.SK))
         & (columns["ike_bytes"] <= _SHORT_BYTES)
     )

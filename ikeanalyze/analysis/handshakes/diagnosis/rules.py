@@ -11,6 +11,7 @@ one. A rule does not claim more than its packets show: where something else coul
 from typing import Final
 
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
+from ikeanalyze.analysis.handshakes.diagnosis.refused_requests import Purpose
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import IcmpFacts, Suspect
 from ikeanalyze.wire.registries.icmp import IcmpProblem
@@ -133,6 +134,21 @@ def _left_out_addke(s: Suspect) -> bool:
     This does not depend on what was captured: the initiator numbers its requests one by one (RFC 7296, 2.2).
     """
     return s.first_auth_id is not None and s.first_auth_id <= len(s.additional_key_exchanges)
+
+
+def _refused(s: Suspect, *notifies: str) -> bool:
+    """A request after the set-up was refused with one of these notifies, and no other one made up for it."""
+    return _succeeded(s) and s.refused is not None and s.refused.notify in notifies
+
+
+def _refused_child(s: Suspect) -> bool:
+    """The request was for a CHILD_SA."""
+    return s.refused is not None and s.refused.purpose in (Purpose.CHILD, Purpose.CHILD_REKEYING)
+
+
+def _refused_ike_sa(s: Suspect) -> bool:
+    """The request was for the rekeying of the IKE SA."""
+    return s.refused is not None and s.refused.purpose == Purpose.IKE_REKEYING
 
 
 def _lost_peer(s: Suspect) -> bool:
@@ -981,6 +997,148 @@ RULES: Final = (
         "time in the initiator's log: it may have refused the response (and then deleted the IKE SA), given up, or not "
         "received it. If the capture was taken at the responder, its next request may also have been lost on the way, as "
         "large packets are on a path that drops them.",
+    ),
+    Rule(
+        code="pfs-mismatch",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 1.2 and 1.3.1; RFC 9370, 2.2.4",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: (
+            _refused(s, "NO_PROPOSAL_CHOSEN")
+            and _refused_child(s)
+            and s.refused is not None
+            and s.refused.differs_in_key_exchange
+        ),
+        sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}. In "
+        "IKE_AUTH, where a CHILD_SA has no key exchange of its own, both sides agreed on the other algorithms: consistent "
+        "with different key exchange methods (PFS groups).",
+        remedy="Set the same key exchange method (PFS or DH group), and the same additional ones (ADDKE), for CHILD_SAs on "
+        "both sides, or none on both (strongSwan: esp_proposals; libreswan: pfs and esp). Until then, a CHILD_SA works "
+        "until its lifetime ends.",
+    ),
+    Rule(
+        code="pfs-mismatch",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "INVALID_KE_PAYLOAD"),
+        sentence="The {refused_by} asked for another key exchange method{refused_wants} in {refused_for} with "
+        "INVALID_KE_PAYLOAD{refused_times}, and accepted no such request afterwards.",
+        remedy="The side that asked for the SA may not support or allow that method. Set a method (PFS or DH group) that "
+        "both support as the first one.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9370, 2.2.4; RFC 7296, 1.3",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: (
+            _succeeded(s)
+            and s.refused is not None
+            and s.refused.type == "IKE_FOLLOWUP_KE"
+            and s.refused.notify is not None
+        ),
+        sentence="The {refused_by} refused {refused_for} with {refused_notify}{refused_times}.",
+        remedy="STATE_NOT_FOUND means that this side does not know, or no longer, the CREATE_CHILD_SA exchange that the "
+        "request belongs to: the time between them may be too long. The log of the side that refused has the reason.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3.2 and 2.7",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "NO_PROPOSAL_CHOSEN") and _refused_ike_sa(s),
+        sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}.",
+        remedy="Compare the IKE proposals of both configurations, with additional key exchanges (ADDKE): in rekeying, "
+        "either side may be the one that proposes. The log of the side that refused has the reason.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3.1 and 2.7",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "NO_PROPOSAL_CHOSEN") and _refused_child(s),
+        sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}.",
+        remedy="Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers, and "
+        "the key exchange method (PFS group), which a CHILD_SA has in CREATE_CHILD_SA only. The log of the side that "
+        "refused has the reason.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.9 and 3.10.1",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "TS_UNACCEPTABLE"),
+        sentence="The {refused_by} refused {refused_for} with TS_UNACCEPTABLE{refused_times}: it accepts none of the "
+        "requested traffic selectors{refused_between}.",
+        remedy="The networks of both configurations have to overlap, with the sides exchanged: local networks of one side "
+        "are remote ones of the other. Other CHILD_SAs of the IKE SA are not affected.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.25",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "TEMPORARY_FAILURE"),
+        sentence="The {refused_by} refused {refused_for} with TEMPORARY_FAILURE{refused_times}, and accepted no such request "
+        "afterwards.",
+        remedy="A side answers so while it rekeys or closes the SA itself, which ends soon if nothing is wrong. Look in its "
+        "log for an exchange of its own that does not end, and give both sides different lifetimes, so that they do not "
+        "rekey at the same time.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "NO_ADDITIONAL_SAS"),
+        sentence="The {refused_by} refused {refused_for} with NO_ADDITIONAL_SAS{refused_times}: it accepts no more SAs in "
+        "this IKE SA.",
+        remedy="Some hosts accept one CHILD_SA alone and no rekeying. Let the other side set up a new IKE SA in time "
+        "(strongSwan: reauth_time), or raise the limit of the side that refused.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.25",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "CHILD_SA_NOT_FOUND"),
+        sentence="The {refused_by} refused {refused_for} with CHILD_SA_NOT_FOUND{refused_times}: it does not know the "
+        "CHILD_SA.",
+        remedy="Nothing is wrong if it had just deleted this CHILD_SA. Otherwise the two sides disagree about the CHILD_SAs "
+        "that exist, and traffic in the unknown one is lost: look for its SPI in the logs of both sides.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3 and 3.10.1",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _succeeded(s) and s.refused is not None and s.refused.notify is not None,
+        sentence="The {refused_by} refused {refused_for} with {refused_notify}{refused_times}.",
+        remedy="Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that refused.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 1.3; RFC 9370, 2.2.4",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _succeeded(s) and s.refused is not None,
+        sentence="The encrypted {refused_type} response of the {refused_by} has {refused_response_bytes} bytes, room for a "
+        "notify, but not for what a successful one has: consistent with a refused rekeying or CHILD_SA.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the notify. If the first CHILD_SA works, and its "
+        "rekeying is refused, compare the key exchange methods (PFS groups) of the ESP proposals: in IKE_AUTH they have "
+        "none.",
     ),
     Rule(
         code="unprotected-response",
