@@ -119,7 +119,9 @@ EXCHANGE_COLUMNS: Final[dict[str, Column]] = {
     "attempt": Column(UINT32, "1, or more where the request was repeated with another body"),
     "initiated_by": Column(SENDERS),
     "set_up": Column(BOOLEAN),
-    "extra_round_trip": Column(TEXT, "notify by which the responder asked for another request: COOKIE, ..."),
+    "extra_round_trip": Column(
+        TEXT, "notify by which the other side asked for another request: COOKIE, INVALID_KE_PAYLOAD, ..."
+    ),
     "request_messages": Column(UINT32, "transmissions; null: no request in the capture"),
     "request_frames": Column(UINT32),
     "request_bytes": Column(UINT64),
