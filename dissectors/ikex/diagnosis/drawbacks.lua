@@ -3,6 +3,9 @@
 -- Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
 -- repeats where they cannot be recognised, follow after a part of the round trip.
 local SHORTEST_TIMER_MS = 250
+-- After lost responses, the next request follows the repeated response by the round trip, mostly a small part of the
+-- timer. On a slow path, it follows by what is left of the round trip, anything from 0 to the next interval.
+local SMALL_PART = 4
 local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
 
 local function is_set_up(f)
@@ -31,6 +34,7 @@ return {
         rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
         when = function(f)
             return f.uncertain ~= nil and f.timer_ms ~= nil and f.timer_ms >= SHORTEST_TIMER_MS
+                and (f.least_gap_ms == nil or f.least_gap_ms * SMALL_PART >= f.timer_ms)
         end,
         sentence =
             "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "

@@ -272,6 +272,21 @@ function providers.timer_ms(facts)
     return median and median / 1000
 end
 
+-- The least time from the last response to a repeated request to the next request.
+function providers.least_gap_ms(facts)
+    local least
+    for index, exchange in ipairs(facts.set_ups) do
+        local following = facts.set_ups[index + 1]
+        local response = #exchange.requests > 1 and messages.summarize(exchange.responses)
+        local request = response and following and messages.summarize(following.requests)
+        local gap = request and request.first - response.latest
+        if gap and gap >= 0 then
+            least = math.min(least or gap, gap)
+        end
+    end
+    return least and least / 1000
+end
+
 -- The one with the greatest round-trip time among those whose request was sent once.
 function providers.slow(facts)
     local slowest

@@ -25,6 +25,9 @@ _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
 #: repeats where they cannot be recognised, follow after a part of the round trip.
 _SHORTEST_TIMER_NS: Final = 250_000_000
+#: After lost responses, the next request follows the repeated response by the round trip, mostly a small part of the
+#: timer. On a slow path, it follows by what is left of the round trip, anything from 0 to the next interval.
+_SMALL_PART: Final = 4
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
 #: Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
@@ -1218,7 +1221,12 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=lambda s: s.uncertain is not None and s.timer_ns is not None and s.timer_ns >= _SHORTEST_TIMER_NS,
+        when=lambda s: (
+            s.uncertain is not None
+            and s.timer_ns is not None
+            and s.timer_ns >= _SHORTEST_TIMER_NS
+            and (s.least_gap_ns is None or s.least_gap_ns * _SMALL_PART >= s.timer_ns)
+        ),
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
         "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "

@@ -123,6 +123,8 @@ class Suspect(Struct, frozen=True):
     repeated_sent: int | None  # transmissions of the request of the set-up that was sent most often
     #: Median of the times between the first two transmissions of each repeated request; None: none was repeated.
     timer_ns: int | None
+    #: Least time from the last response to a repeated request to the next request; None: there is none.
+    least_gap_ns: int | None
     slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions
     large_bytes: int | None  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
 

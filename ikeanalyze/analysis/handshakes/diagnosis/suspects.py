@@ -336,6 +336,7 @@ class _Collector(Struct, frozen=True):
             "first_auth_id": self._find_first_auth_ids(),
             "repeated_sent": _null_negative(repeated_sent),
             "timer_ns": self._find_timers(),
+            "least_gap_ns": self._find_least_gaps(),
             "slow_rtt_ns": null_unknown(np.where(slow < 0, UNKNOWN, self.answers.rtt_ns[slow])),
             "large_bytes": _null_negative(large_bytes),
         }
@@ -546,6 +547,20 @@ class _Collector(Struct, frozen=True):
         exchanges = take(key >> 1, place, -1)
         frames = list_first_frames(state, rows, runs)
         return take(sizes, place, -1), self._describe(exchanges, (key & 1).astype(np.bool_)[place], frames, place)
+
+    def _find_least_gaps(self) -> tuple[Int64Array, BoolArray]:
+        """The least time from the last response to a repeated request to the next request of each set-up."""
+        messages, rows, suspect = self.messages, self.set_up.rows, self.set_up.suspect
+        request, response = (messages.find(rows, response=kind) for kind in (False, True))
+        repeated = (take(messages.transmissions, request, 0) > 1) & (response >= 0)
+        follows = repeated[:-1] & (suspect[:-1] == suspect[1:]) & (request[1:] >= 0)
+        at = np.flatnonzero(follows)
+        gaps = messages.first_ns[request[at + 1]] - messages.last_ns[response[at]]
+        at, gaps = at[gaps >= 0], gaps[gaps >= 0]
+        none = np.iinfo(np.int64).max
+        least = np.full(len(self.rows), none, np.int64)
+        np.minimum.at(least, suspect[at], gaps)
+        return least, least < none
 
     def _find_timers(self) -> tuple[Int64Array, BoolArray]:
         """The first retransmission timer of the initiator of each set-up, null: no request was repeated.
