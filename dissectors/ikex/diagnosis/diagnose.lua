@@ -20,6 +20,7 @@ local NONE = {}
 local LONGEST_RTT = 60e6 -- us; a longer one may be a change of the clock
 local MANY_TRANSMISSIONS = 4 -- of a message; fewer are normal
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
+local USE_PPK = 16435 -- notify
 -- Effects that an effect excludes, which is before them in this order.
 local EFFECTS = { "unreliable", "stopped", "refused", "disconnected", "slowed", "weakened" }
 local EXCLUDED = {
@@ -62,6 +63,11 @@ local function is_without_addke(capture, sa)
         and proposals.offer_additional(contents.proposals(sa.init_request))
 end
 
+-- Whether the initiator offered a PPK (RFC 8784), which few do.
+local function offers_ppk(sa)
+    return sa.init_request ~= nil and contents.notify(sa.init_request, USE_PPK) ~= nil
+end
+
 -- How many additional key exchanges the responder chose. They have the message IDs from 1 on (RFC 9370, 2.2.2).
 local function count_chosen(capture, sa)
     capture:decode_for_findings(sa.list[1])
@@ -92,7 +98,7 @@ local function is_clean(capture, sa)
             return false
         end
     end
-    return authenticated and not is_without_addke(capture, sa)
+    return authenticated and not is_without_addke(capture, sa) and not offers_ppk(sa)
 end
 
 -- Of a flood, only the first handshakes are diagnosed. `known`: what has been diagnosed.

@@ -94,4 +94,17 @@ return {
         remedy = "If the additional key exchange is for protection against quantum computers, enable its method on the "
             .. "responder, and let the initiator require it.",
     },
+    {
+        code = "ppk-not-supported", effect = "weakened", confidence = "certain",
+        rfc = "RFC 8784, 3", subject = "INIT_RESPONSE",
+        when = function(f)
+            return is_set_up(f) and f.chosen ~= nil and f.initiator_offers_ppk and not f.responder_accepts_ppk
+        end,
+        sentence =
+            "The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept: the "
+                .. "keys of the IKE SA do not depend on one.",
+        remedy =
+            "If the PPK is for protection against quantum computers, configure it on the responder, and let the "
+                .. "initiator require it (strongSwan: ppk_required; libreswan: ppk).",
+    },
 }

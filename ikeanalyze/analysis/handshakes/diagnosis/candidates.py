@@ -83,6 +83,7 @@ def find_suspects(
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
+    suspects |= _find_offered_ppks(handshakes)
     suspects |= _find_early_authentication(handshakes, exchanges)
     suspects |= find_steps_back(state) > STEP_BACK_NS
     # the rules are about IKE
@@ -110,6 +111,12 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
         [*(form.chosen is not None and not form.chosen.additional for form in handshakes.facts), False], np.bool_
     )
     return np.asarray(offered[handshakes.request_facts] & without[handshakes.response_facts])
+
+
+def _find_offered_ppks(handshakes: HandshakeColumns) -> BoolArray:
+    """Whether the initiator offered a post-quantum pre-shared key (RFC 8784), which few do. (handshakes,)"""
+    offered = np.array([*("USE_PPK" in form.supports for form in handshakes.facts), False])
+    return np.asarray(offered[handshakes.request_facts])
 
 
 def _find_early_authentication(handshakes: HandshakeColumns, exchanges: ExchangeColumns) -> BoolArray:

@@ -131,6 +131,11 @@ def _lost_addke(s: Suspect) -> bool:
     return _succeeded(s) and _offers_addke(s) and not s.additional_key_exchanges
 
 
+def _declined_ppk(s: Suspect) -> bool:
+    """The initiator offered a PPK, and the responder does not accept one."""
+    return "USE_PPK" in s.initiator_supports and not _PPK_NOTIFIES.intersection(s.responder_supports)
+
+
 def _left_out_addke(s: Suspect) -> bool:
     """IKE_AUTH came before all additional key exchanges, which have the message IDs from 1 on, had been made.
 
@@ -973,12 +978,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 8784, 3",
         subject=Subject.RESPONSE,
-        when=lambda s: (
-            s.outcome == "half-open"
-            and s.last_type == "IKE_SA_INIT"
-            and "USE_PPK" in s.initiator_supports
-            and not _PPK_NOTIFIES.intersection(s.responder_supports)
-        ),
+        when=lambda s: s.outcome == "half-open" and s.last_type == "IKE_SA_INIT" and _declined_ppk(s),
         sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and did "
         "not continue the set-up: consistent with an initiator that requires the PPK.",
         remedy="Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
@@ -1279,5 +1279,17 @@ RULES: Final = (
         "SA has {key_exchange} alone.",
         remedy="If the additional key exchange is for protection against quantum computers, enable its method on the "
         "responder, and let the initiator require it.",
+    ),
+    Rule(
+        code="ppk-not-supported",
+        effect=Effect.WEAKENED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 8784, 3",
+        subject=Subject.INIT_RESPONSE,
+        when=lambda s: _succeeded(s) and s.encryption is not None and _declined_ppk(s),
+        sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept: the "
+        "keys of the IKE SA do not depend on one.",
+        remedy="If the PPK is for protection against quantum computers, configure it on the responder, and let the "
+        "initiator require it (strongSwan: ppk_required; libreswan: ppk).",
     ),
 )
