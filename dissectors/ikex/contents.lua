@@ -16,7 +16,7 @@ local decode_earlier -- see below
 local PLAIN = Datagram.PLAIN
 local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 43, 44
 local IKE_SESSION_RESUME = 38
-local ADDITIONAL_KEY_EXCHANGE = 16441
+local ADDITIONAL_KEY_EXCHANGE, INVALID_KE_PAYLOAD = 16441, 17
 local TICKET_LT_OPAQUE, TICKET_OPAQUE = 16409, 16413
 local LIFETIME_BYTES = 4 -- before the ticket in TICKET_LT_OPAQUE
 local IKE = 1 -- protocol of a proposal
@@ -452,6 +452,15 @@ function contents.update(capture, sa)
             datagram.data = nil -- the ciphertext is no longer needed
         end
     end
+end
+
+--- "INVALID_KE_PAYLOAD" if the decrypted message of a datagram refuses the key exchange method of a CREATE_CHILD_SA
+-- request, which asks for another one (RFC 7296, 1.3); nil otherwise. The other request has another message ID.
+function contents.retry_reason(datagram)
+    local content = contents.content(datagram)
+    local of_child = content and content.response and content.encrypted and content.pair.sa.version == 2
+        and content.pair.exchange == CREATE_CHILD_SA
+    return of_child and contents.notify(content, INVALID_KE_PAYLOAD) and "INVALID_KE_PAYLOAD" or nil
 end
 
 --- The content of the message of a datagram that its frame shows: of a fragmented message, the frame that completed it.

@@ -8,7 +8,7 @@ local glance = {}
 local byte, sub = string.byte, string.sub
 
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
-local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED = 17, 16438 -- notifies
+local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED, USE_PPK = 17, 16438, 16435 -- notifies
 local FIRST_ADDITIONAL, LAST_ADDITIONAL = 6, 12 -- transform types
 
 -- How many transforms from position `at` to `last` are additional key exchanges other than NONE; nil if they are
@@ -78,7 +78,8 @@ local function is_doubtful_key(data, first, last, response)
     return mlkem.is(method) or (expected ~= nil and expected ~= last - first - 3)
 end
 
--- Read an IKE_SA_INIT message of IKEv2. Returns false if it may have findings of its own; otherwise true, and whether
+-- Read an IKE_SA_INIT message of IKEv2. Returns false if it may have findings of its own, or offers a PPK, for which
+-- both messages must be decoded; otherwise true, and whether
 -- it has an SA payload, how many additional key exchanges that has, and whether it has INTERMEDIATE_EXCHANGE_SUPPORTED.
 local function read(data, response)
     local has_sa, additional, supports = false, 0, false
@@ -96,7 +97,7 @@ local function read(data, response)
             local type_high, type_low = byte(data, at + 6, at + 7)
             local notify = type_high * 256 + type_low
             supports = supports or notify == INTERMEDIATE_SUPPORTED
-            if notify < message.FIRST_STATUS and notify ~= INVALID_KE_PAYLOAD then
+            if notify < message.FIRST_STATUS and notify ~= INVALID_KE_PAYLOAD or notify == USE_PPK and not response then
                 return false
             end
         elseif kind == message.SA then

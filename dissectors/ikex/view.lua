@@ -214,7 +214,8 @@ function View:exchange(tree, datagram, exchange, transmission, all)
         if exchange.rtt and transmission == exchange.ended_by then
             self:add(tree, "response_time", to_time(exchange.rtt))
         end
-        local reason = self.needed.extra_round_trip and exchanges.retry_reason(exchange)
+        local reason = self.needed.extra_round_trip
+            and (exchanges.retry_reason(exchange) or contents.retry_reason(datagram))
         if reason then
             self:add(tree, "extra_round_trip", reason)
         end

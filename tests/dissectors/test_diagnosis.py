@@ -13,6 +13,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from tests.analysis.encrypted_handshakes import IDENTITIES, PSK, Sa, table
 from tests.analysis.handshakes.diagnosis.test_captures import make_flood
 from tests.analysis.handshakes.diagnosis.test_rules import (
+    continue_without_ppk,
     pass_port_4500,
     redirect_in_auth,
     refuse_hash,
@@ -234,6 +235,7 @@ TRACES = {
     "hash refused in IKEv1": lambda: refuse_hash().packets,
     "a required PPK": lambda: stop_after_init().packets,
     "a required PPK behind a NAT": lambda: stop_after_init(nat=True).packets,
+    "set up without the offered PPK": lambda: continue_without_ppk().packets,
     "an accepted PPK": lambda: stop_after_init([50209]).packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),

@@ -6,6 +6,7 @@ import pytest
 import ikeanalyze
 from tests.craft import MS, SECOND, Handshake, Trace
 from tests.dissectors.run_plugin import fields, run_plugin
+from tests.paths import CAPTURES
 
 
 def make_capture():
@@ -34,3 +35,26 @@ def test_the_plugin_has_the_refusal_and_its_time(tshark):
     assert fields(tshark, capture, "ikex.response_time", only="frame.number == 2") == [["20"]]
     lines = run_plugin(tshark, capture, "-q", "-z", "ikex,handshakes").lines
     assert [line.split()[-1] for line in lines if line.startswith("  1 ")] == ["+INVALID_KE_PAYLOAD"]
+
+
+REFUSED_METHOD = CAPTURES / "faults" / "pfs-other-method.pcapng"
+
+
+def test_reports_have_the_refused_method_of_a_rekeying():
+    """Log of the initiator: "peer didn't accept key exchange method MODP_2048, it requested ECP_256", response 2."""
+    analysis = ikeanalyze.read(REFUSED_METHOD, keys=[REFUSED_METHOD.with_suffix(".keys.json")])
+    asked = analysis.exchanges.filter(pl.col("extra_round_trip").is_not_null())
+    columns = asked.select(pl.col("type").cast(pl.String), "message_id", "set_up", "extra_round_trip")
+    assert columns.rows() == [("CREATE_CHILD_SA", 2, False, "INVALID_KE_PAYLOAD")]
+    # those of the handshake are of its set-up
+    assert analysis.handshakes["extra_round_trips"].to_list() in ([None], [[]])
+    assert ikeanalyze.read(REFUSED_METHOD).exchanges["extra_round_trip"].null_count() == 6
+
+
+@pytest.mark.turns
+def test_the_plugin_has_the_refused_method_of_a_rekeying(tshark):
+    keys = REFUSED_METHOD.with_suffix(".keys.json").read_text()
+    names = ("ikex.exchange", "ikex.kind", "ikex.extra_round_trip", "_ws.expert.message")
+    shown = fields(tshark, REFUSED_METHOD, *names, only="ikex.extra_round_trip", keys=keys)
+    note = "The other side asks for another request: INVALID_KE_PAYLOAD"
+    assert shown == [["CREATE_CHILD_SA", "response", "INVALID_KE_PAYLOAD", note]]

@@ -20,11 +20,12 @@ local NONE = {}
 local LONGEST_RTT = 60e6 -- us; a longer one may be a change of the clock
 local MANY_TRANSMISSIONS = 4 -- of a message; fewer are normal
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
+local USE_PPK = 16435 -- notify
 -- Effects that an effect excludes, which is before them in this order.
-local EFFECTS = { "unreliable", "stopped", "disconnected", "slowed", "weakened" }
+local EFFECTS = { "unreliable", "stopped", "refused", "disconnected", "slowed", "weakened" }
 local EXCLUDED = {
-    unreliable = { stopped = true, disconnected = true, slowed = true, weakened = true },
-    stopped = { disconnected = true },
+    unreliable = { stopped = true, refused = true, disconnected = true, slowed = true, weakened = true },
+    stopped = { refused = true, disconnected = true },
 }
 -- Numbers of handshakes with a single exchange that are diagnosed: of each kind (answered, unanswered), because a flood
 -- has many more; and of both kinds, if only expert infos need the diagnosis.
@@ -62,6 +63,11 @@ local function is_without_addke(capture, sa)
         and proposals.offer_additional(contents.proposals(sa.init_request))
 end
 
+-- Whether the initiator offered a PPK (RFC 8784), which few do.
+local function offers_ppk(sa)
+    return sa.init_request ~= nil and contents.notify(sa.init_request, USE_PPK) ~= nil
+end
+
 -- How many additional key exchanges the responder chose. They have the message IDs from 1 on (RFC 9370, 2.2.2).
 local function count_chosen(capture, sa)
     capture:decode_for_findings(sa.list[1])
@@ -86,11 +92,13 @@ local function is_clean(capture, sa)
             if messages.is_short(answer) or pair.message_id <= count_chosen(capture, sa) then
                 return false
             end
+        elseif messages.can_refuse(answer) then
+            return false
         elseif pair.exchange == IKE_INTERMEDIATE and (first.ip_fragments or answer.ip_fragments) then
             return false
         end
     end
-    return authenticated and not is_without_addke(capture, sa)
+    return authenticated and not is_without_addke(capture, sa) and not offers_ppk(sa)
 end
 
 -- Of a flood, only the first handshakes are diagnosed. `known`: what has been diagnosed.

@@ -5,6 +5,7 @@ local decrypted = require("ikex.diagnosis.decrypted")
 local exchanges = require("ikex.exchanges")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
+local refused_requests = require("ikex.diagnosis.refused_requests")
 local slots = require("ikex.slots")
 
 local providers = {}
@@ -271,6 +272,21 @@ function providers.timer_ms(facts)
     return median and median / 1000
 end
 
+-- The least time from the last response to a repeated request to the next request.
+function providers.least_gap_ms(facts)
+    local least
+    for index, exchange in ipairs(facts.set_ups) do
+        local following = facts.set_ups[index + 1]
+        local response = #exchange.requests > 1 and messages.summarize(exchange.responses)
+        local request = response and following and messages.summarize(following.requests)
+        local gap = request and request.first - response.latest
+        if gap and gap >= 0 then
+            least = math.min(least or gap, gap)
+        end
+    end
+    return least and least / 1000
+end
+
 -- The one with the greatest round-trip time among those whose request was sent once.
 function providers.slow(facts)
     local slowest
@@ -368,6 +384,51 @@ function providers.later_idle_s(facts)
     return heard and math.floor((later.start - heard) / 1e6 + 0.5)
 end
 
+-- The request after the set-up that was refused, and no other one made up for it; false if there is none.
+function providers.refused(facts)
+    return refused_requests.find(facts)
+end
+
+for _, name in ipairs({ "by", "sender", "type", "notify", "response_bytes" }) do
+    providers["refused_" .. name] = function(facts)
+        return facts.refused and facts.refused[name] or nil
+    end
+end
+
+-- What was refused, in words.
+function providers.refused_for(facts)
+    local refused = facts.refused
+    if not refused then
+        return nil
+    elseif refused.type == "CREATE_CHILD_SA" then
+        return refused.purpose or "a CREATE_CHILD_SA request"
+    end
+    local of = refused.purpose and " of " .. refused.purpose or ""
+    return string.format("an additional key exchange (%s)%s", refused.type, of)
+end
+
+function providers.refused_times(facts)
+    local count = facts.refused and facts.refused.count or 1
+    return count > 1 and string.format(" %d times", count) or ""
+end
+
+local function put_refused(facts, form, name)
+    local text = facts.refused and facts.refused[name]
+    return text and string.format(form, text) or ""
+end
+
+function providers.refused_wants(facts)
+    return put_refused(facts, " (%s)", "wanted_method")
+end
+
+function providers.refused_proposals(facts)
+    return put_refused(facts, ": %s", "offered")
+end
+
+function providers.refused_between(facts)
+    return put_refused(facts, " (%s)", "selectors")
+end
+
 -- The messages that diagnoses concern, by the names that the rules use.
 
 function providers.REQUEST(facts)
@@ -415,6 +476,11 @@ end
 
 function providers.LARGE_MESSAGE(facts)
     return new_subject(facts.large.exchange, facts.large.kind, facts.large.sum)
+end
+
+function providers.LATER_REFUSAL(facts)
+    local exchange = facts.refused.exchange
+    return new_subject(exchange, "response", messages.summarize(exchange.responses))
 end
 
 function providers.LATER_REQUEST(facts)

@@ -4,12 +4,13 @@ local exchanges = require("ikex.exchanges")
 
 local messages = {}
 
-local IKE_AUTH = 35
+-- Exchanges whose encrypted responses can refuse an SA: IKE_AUTH, CREATE_CHILD_SA, IKE_FOLLOWUP_KE.
+local WITH_REFUSALS = { [35] = true, [36] = true, [44] = true }
 local MAX_FRAMES = 12 -- evidence of one message
 local MAX_NAMED = 64 -- missing fragments
 
 -- A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
--- payload and notify, padding and ICV have no more.
+-- payload and notify, padding and ICV have no more. A response of the other types that refuses has less.
 local SHORT = 176
 
 --- The number of the first frame of a datagram.
@@ -17,9 +18,14 @@ function messages.frame_of(datagram)
     return datagram.numbers and datagram.numbers[1] or datagram.number
 end
 
---- Whether the datagram of an IKE_AUTH response is an encrypted message that may be a refusal.
+--- Whether the datagram of a response is an encrypted message so short that it may be a refusal.
 function messages.is_short(datagram)
     return not datagram.clear and datagram.fragment == 0 and datagram.size <= SHORT
+end
+
+--- Whether the datagram of a response may be the refusal of an SA.
+function messages.can_refuse(datagram)
+    return WITH_REFUSALS[datagram.slot.pair.exchange] and messages.is_short(datagram) or false
 end
 
 -- The first datagrams of the transmissions of a message: those with its lowest fragment number that is there.
@@ -44,13 +50,13 @@ end
 --- All transmissions of a request or of a response together, nil if there are none: {transmissions, bytes, fragments,
 -- numbers, ip_fragmented, first, latest, on_4500, ike_bytes, datagrams}. `bytes`: of the largest datagram; `numbers`:
 -- those of the fragments that are there, as keys; `first`, `latest`: times in us; `ike_bytes`: the length of a short
--- IKE_AUTH response; `datagrams`: the first ones of its transmissions.
+-- response that may refuse an SA; `datagrams`: the first ones of its transmissions.
 function messages.summarize(transmissions)
     if #transmissions == 0 then
         return nil
     end
     local slot = transmissions[1].slot
-    local of_auth = slot.pair.sa.version == 2 and slot.pair.exchange == IKE_AUTH
+    local can_refuse = slot.response and slot.pair.sa.version == 2 and WITH_REFUSALS[slot.pair.exchange]
     local sum = {
         transmissions = #transmissions, bytes = 0, fragments = 0, numbers = {}, ip_fragmented = false,
         first = math.huge, latest = -math.huge, on_4500 = slot.on_4500 or false,
@@ -64,7 +70,7 @@ function messages.summarize(transmissions)
             sum.ip_fragmented = sum.ip_fragmented or datagram.ip_fragments or false
             sum.first, sum.latest = math.min(sum.first, datagram.time), math.max(sum.latest, datagram.time)
             lowest = math.min(lowest, datagram.fragment)
-            if of_auth and slot.response and messages.is_short(datagram) then
+            if can_refuse and messages.is_short(datagram) then
                 sum.ike_bytes = math.max(sum.ike_bytes or 0, datagram.size)
             end
         end

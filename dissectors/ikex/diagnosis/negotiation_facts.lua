@@ -161,19 +161,26 @@ function providers.wants_method(facts)
     return text
 end
 
--- Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length and ICV.
-function providers.response_room(facts)
+-- A function: the bytes for payloads and padding in an encrypted message of a length, without headers, IV, pad length
+-- and ICV; nil if they are unknown.
+function providers.get_room(facts)
     local encryption = facts.chosen and proposals.name_of(facts.chosen, proposals.ENCR)
-    if not encryption or not facts.response_ike_bytes then
-        return nil
-    end
-    local tag = tonumber(encryption:match("%-[GC]CM%-(%d+)") or encryption:match("^CHACHA20") and 16)
-    if not tag then
+    local tag = tonumber(
+        encryption and (encryption:match("%-[GC]CM%-(%d+)") or encryption:match("^CHACHA20") and 16) or nil
+    )
+    if encryption and not tag then
         local bits = tonumber((proposals.name_of(facts.chosen, proposals.INTEG) or ""):match("%-(%d+)$"))
         tag = bits and math.floor(bits / 8)
     end
-    local vector = encryption:find("CBC", 1, true) and 16 or 8
-    return tag and facts.response_ike_bytes - (28 + 4 + 1) - vector - tag
+    local vector = encryption and encryption:find("CBC", 1, true) and 16 or 8
+    return function(ike_bytes)
+        return tag and ike_bytes - (28 + 4 + 1) - vector - tag
+    end
+end
+
+-- The same of the last response, if it is short.
+function providers.response_room(facts)
+    return facts.response_ike_bytes and facts.get_room(facts.response_ike_bytes)
 end
 
 -- Least bytes of an identity and an AUTH payload in a response: two payload headers with 4 more bytes each, and the

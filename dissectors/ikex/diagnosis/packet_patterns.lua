@@ -1,15 +1,10 @@
---[[ Rules of the diagnosis: patterns of packets, from the most to the least specific one. See the module `rules`. ]]
+--[[ Rules of the diagnosis: patterns of packets of set-ups that stopped, from the most to the least specific one. See
+the module `rules`. ]]
 -- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so a path MTU does not explain the loss of smaller
 -- ones.
 local SMALL_BYTES = 600
 -- Requests with COOKIE in the response: one is normal, and another one after INVALID_KE_PAYLOAD.
 local MANY_ROUND_TRIPS = 3
--- RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
-local NAT_TIMEOUT_S = 20
--- Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
--- repeats where they cannot be recognised, follow after a part of the round trip.
-local SHORTEST_TIMER_MS = 250
-local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
 local MANY_IGNORED = 3 -- retransmissions of a request after its response
 -- Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 local CHILD_ROOM = 117
@@ -43,19 +38,6 @@ end
 
 local function is_not_set_up(f)
     return f.outcome == "failed" or f.outcome == "unanswered" or f.outcome == "half-open" or f.outcome == "cut"
-end
-
-local function is_set_up(f)
-    return f.outcome == "completed" or f.outcome == "established"
-end
-
--- A request after the set-up was repeated and never answered.
-local function is_lost(f)
-    return is_set_up(f) and f.later ~= nil and not f.later_ended and f.later_again > 1
-end
-
-local function is_without_addke(f)
-    return is_set_up(f) and f.offered_addke and f.additional_key_exchanges == 0
 end
 
 return {
@@ -400,122 +382,5 @@ return {
                 .. "for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
                 .. "SA), given up, or not received it. If the capture was taken at the responder, its next request "
                 .. "may also have been lost on the way, as large packets are on a path that drops them.",
-    },
-    {
-        code = "unprotected-response", effect = "disconnected", confidence = "consistent with",
-        rfc = "RFC 7296, 1.5 and 2.4", subject = "LATER_REQUEST",
-        when = function(f)
-            return is_set_up(f) and f.later_unprotected
-        end,
-        sentence =
-            "The connection was set up, and later the {later_type} request of the {later_by} was sent {later_sent} and "
-                .. "got only unencrypted responses: consistent with a host that has restarted and no longer knows "
-                .. "the IKE SA.",
-        remedy =
-            "Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it has "
-                .. "restarted, or the request reached another gateway of a cluster.",
-    },
-    {
-        code = "nat-keepalive-missing", effect = "disconnected", confidence = "consistent with",
-        rfc = "RFC 3948, 4; RFC 7296, 2.23", subject = "LATER_REQUEST",
-        when = function(f)
-            return is_lost(f) and f.later_by == "responder" and f.initiator_behind_nat
-                and f.later_idle_s ~= nil and f.later_idle_s >= NAT_TIMEOUT_S
-        end,
-        sentence =
-            "The responder's {later_type} request was sent {later_sent} and never answered. The initiator is behind a "
-                .. "NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the "
-                .. "connection.",
-        remedy =
-            "Let the initiator send NAT keepalives more often than the NAT forgets UDP, such as every 20 s "
-                .. "(strongSwan: keep_alive), or check for dead peers from the initiator's side (DPD).",
-    },
-    {
-        code = "peer-lost", effect = "disconnected", confidence = "certain",
-        rfc = "RFC 7296, 2.4", subject = "LATER_REQUEST",
-        when = function(f)
-            return is_lost(f)
-        end,
-        sentence = "The connection was set up and lost later: the {later_type} request of the {later_by} was sent "
-            .. "{later_sent} and never answered.",
-        remedy =
-            "Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
-                .. "address or port (NAT), or lost its network.",
-    },
-    {
-        code = "retransmission-storm", effect = "slowed", confidence = "certain",
-        rfc = "RFC 7296, 2.1 and 2.4", subject = "REPEATED_REQUEST",
-        when = function(f)
-            return f.repeated_sent ~= nil and f.repeated_sent >= STORM
-        end,
-        sentence = "Retransmission storm: one message of the set-up was sent {repeated_sent:,} times, and "
-            .. "{retransmitted_bytes:,} bytes of the set-up are retransmissions (blow-up {blowup:.1f}).",
-        remedy =
-            "The timer is far too short, or it does not back off: RFC 7296, 2.4, wants it to grow exponentially. Set "
-                .. "a first timer above the round-trip time, and a base of at least 1.8.",
-    },
-    {
-        code = "rtt-exceeds-timer", effect = "slowed", confidence = "consistent with",
-        rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
-        when = function(f)
-            return f.uncertain ~= nil and f.timer_ms ~= nil and f.timer_ms >= SHORTEST_TIMER_MS
-        end,
-        sentence =
-            "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
-                .. "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing "
-                .. "was lost.",
-        remedy =
-            "Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
-                .. "retransmit-interval). Give --vantage and --rtt for exact times.",
-    },
-    {
-        code = "intermediate-unfragmented", effect = "weakened", confidence = "certain",
-        rfc = "RFC 9242, 1; RFC 7383, 1", subject = "LARGE_MESSAGE",
-        when = function(f)
-            return f.large_bytes ~= nil
-        end,
-        sentence =
-            "IKE_INTERMEDIATE was sent without IKE fragmentation: {large_bytes:,} bytes in IP fragments, which many "
-                .. "networks drop.",
-        remedy = "Enable IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes). Both have to "
-            .. "announce IKEV2_FRAGMENTATION_SUPPORTED.",
-    },
-    {
-        code = "intermediate-not-supported", effect = "weakened", confidence = "certain",
-        rfc = "RFC 9242, 3.1; RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
-        when = function(f)
-            return is_without_addke(f) and not f.responder_supports_intermediate
-        end,
-        sentence =
-            "The initiator offered an additional key exchange, but the responder does not support IKE_INTERMEDIATE: "
-                .. "the IKE SA has none ({key_exchange} alone).",
-        remedy =
-            "If the additional key exchange is for protection against quantum computers, update the responder, or let "
-                .. "the initiator require it.",
-    },
-    {
-        code = "addke-left-out", effect = "weakened", confidence = "certain",
-        rfc = "RFC 9370, 2.2.2; RFC 7296, 2.2", subject = "REQUEST",
-        when = function(f)
-            return is_set_up(f) and f.first_auth_id ~= nil and f.first_auth_id <= f.additional_key_exchanges
-        end,
-        sentence = "IKE_SA_INIT negotiated {chosen_addke} as well, in an IKE_INTERMEDIATE exchange each, but the "
-            .. "initiator sent IKE_AUTH (message ID {first_auth_id}) after {made_addke} of {needed_addke} such "
-            .. "exchanges, and the responder accepted that: the keys of the IKE SA do not depend on all of them.",
-        remedy =
-            "Each negotiated key exchange must be made before IKE_AUTH, and a responder must not accept less: report "
-                .. "this to the vendors of both sides.",
-    },
-    {
-        code = "addke-not-chosen", effect = "weakened", confidence = "certain",
-        rfc = "RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
-        when = function(f)
-            return is_without_addke(f)
-        end,
-        sentence =
-            "The initiator offered an additional key exchange, and the responder chose a proposal without: the IKE SA "
-                .. "has {key_exchange} alone.",
-        remedy = "If the additional key exchange is for protection against quantum computers, enable its method on the "
-            .. "responder, and let the initiator require it.",
     },
 }

@@ -5,6 +5,8 @@ Of each effect, the first rule that applies gives the diagnosis, so a rule can r
 `also` are other explanations of the same. A rule is {code, effect, confidence, rfc, subject, also, when, sentence,
 remedy}. It applies if `when` holds and all facts are known that its texts name in braces: the facts `f` of the module
 `facts`. `subject` is the fact that is the message which the diagnosis concerns. ]]
+local after_set_up = require("ikex.diagnosis.after_set_up")
+local drawbacks = require("ikex.diagnosis.drawbacks")
 local named_causes = require("ikex.diagnosis.named_causes")
 local packet_patterns = require("ikex.diagnosis.packet_patterns")
 
@@ -12,7 +14,7 @@ local rules = {}
 
 --- The table.
 rules.RULES = {}
-for _, part in ipairs({ named_causes, packet_patterns }) do
+for _, part in ipairs({ named_causes, packet_patterns, after_set_up, drawbacks }) do
     for _, rule in ipairs(part) do
         rules.RULES[#rules.RULES + 1] = rule
     end

@@ -151,6 +151,9 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     breakdown = _compute_breakdown(sources, endpoints, evidence, outcome, datagrams.first_ns[first_rows])
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
+    if sources.contents is not None:
+        refused = sources.contents.list_refused_methods()
+        extra_of_exchange |= dict.fromkeys(refused, NotifyType.INVALID_KE_PAYLOAD.label)
     spi_i = datagrams.spi_i[np.where(request >= 0, request, first_rows)]
     spi_r = state.summary.spi_r
     replaces: dict[int, int] = {}

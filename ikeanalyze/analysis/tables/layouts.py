@@ -119,7 +119,9 @@ EXCHANGE_COLUMNS: Final[dict[str, Column]] = {
     "attempt": Column(UINT32, "1, or more where the request was repeated with another body"),
     "initiated_by": Column(SENDERS),
     "set_up": Column(BOOLEAN),
-    "extra_round_trip": Column(TEXT, "notify by which the responder asked for another request: COOKIE, ..."),
+    "extra_round_trip": Column(
+        TEXT, "notify by which the other side asked for another request: COOKIE, INVALID_KE_PAYLOAD, ..."
+    ),
     "request_messages": Column(UINT32, "transmissions; null: no request in the capture"),
     "request_frames": Column(UINT32),
     "request_bytes": Column(UINT64),
@@ -138,7 +140,7 @@ EXCHANGE_COLUMNS: Final[dict[str, Column]] = {
 #: One cause in `diagnosis` of handshakes.
 DIAGNOSIS_FIELDS: Final[dict[str, Column]] = {
     "code": Column(TEXT, "see docs/diagnosis.md"),
-    "effect": Column(TEXT, '"stopped", "disconnected", "slowed" or "weakened"'),
+    "effect": Column(TEXT, '"unreliable", "stopped", "refused", "disconnected", "slowed" or "weakened"'),
     "confidence": Column(TEXT, '"certain" or "consistent with"'),
     "message": Column(TEXT, "one sentence for people"),
     "exchange": Column(TEXT, "the IKE message that it concerns: exchange type"),

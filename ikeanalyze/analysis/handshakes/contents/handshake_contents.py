@@ -30,13 +30,14 @@ from ikeanalyze.analysis.handshakes.contents.authenticated_outcome import (
 )
 from ikeanalyze.analysis.handshakes.contents.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.checks import UNIQUE_TYPES, check_payload_chain
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.payload_chain import PayloadChain
-from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 _T = TypeVar("_T")
@@ -45,6 +46,8 @@ _T = TypeVar("_T")
 _UNIQUE_PLACE = np.zeros(256, np.int64)
 _UNIQUE_PLACE[sorted(UNIQUE_TYPES)] = np.arange(1, len(UNIQUE_TYPES) + 1)
 _UNIQUE_BITS = len(UNIQUE_TYPES).bit_length()
+#: Least bytes of the body of a notify payload: protocol, size of the SPI, type.
+_NOTIFY_BYTES = 4
 
 
 class SharedValues(Struct, Generic[_T], frozen=True):
@@ -80,6 +83,21 @@ class CaptureContents(Struct, frozen=True):
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, text
     same_eap: Sequence[EapMatch] = ()  # set after RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP packets, by row of Messages
+
+    def list_refused_methods(self) -> list[int]:
+        """Rows of the CREATE_CHILD_SA exchanges whose response asks for another key exchange method, with
+        INVALID_KE_PAYLOAD (RFC 7296, section 1.3).
+        """
+        payloads = self.columns.payloads
+        of_child = (self.columns.exchange_type == ExchangeType.CREATE_CHILD_SA) & self.columns.response
+        of_child &= self.columns.encrypted
+        rows = np.flatnonzero((payloads.type == PayloadType.NOTIFY) & of_child[payloads.message])
+        rows = rows[payloads.size[rows] >= _NOTIFY_BYTES]
+        # the type comes after the protocol and the size of the SPI
+        high, low = (payloads.heap[payloads.begin[rows] + at].astype(np.int64) for at in (2, 3))
+        rows = rows[(high << 8 | low) == NotifyType.INVALID_KE_PAYLOAD]
+        exchanges: list[int] = sort_distinct(self.columns.exchange[payloads.message[rows]]).tolist()
+        return exchanges
 
     def index_rekeyed_sas(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, RekeyedSa]]:
         """By capture and both SPIs of a new IKE SA: the handshake that it replaces, and the negotiated values.

@@ -30,21 +30,23 @@ _MANY_TRANSMISSIONS: Final = 4
 #: From this number on, transmissions of a request after its response are not normal.
 MANY_IGNORED: Final = 3
 #: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
-#: payload, notify, padding and ICV.
+#: payload, notify, padding and ICV. A response of the other types that refuses has less.
 _SHORT_BYTES: Final = 176
+#: Exchanges whose encrypted responses can refuse an SA.
+_WITH_REFUSALS: Final = (ExchangeType.IKE_AUTH, ExchangeType.CREATE_CHILD_SA, ExchangeType.IKE_FOLLOWUP_KE)
 
 
 class ShortResponses(Struct, frozen=True):
-    """Encrypted IKE_AUTH responses that may have no room for what a successful one has."""
+    """Encrypted responses that may have no room for what a successful one has: see `_WITH_REFUSALS`."""
 
     datagram: UInt32Array  # as in the frames
     ike_bytes: Int64Array
 
 
 def find_short_responses(columns: Columns) -> ShortResponses:
-    """Find short encrypted IKE_AUTH responses among the frames."""
+    """Find the short encrypted responses among the frames."""
     rows = np.flatnonzero(
-        (columns["exchange_type"] == int(ExchangeType.IKE_AUTH))
+        np.isin(columns["exchange_type"], np.array(_WITH_REFUSALS, np.uint8))
         & (columns["next_payload"] == int(PayloadType.SK))
         & (columns["ike_bytes"] <= _SHORT_BYTES)
     )
@@ -81,6 +83,7 @@ def find_suspects(
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
+    suspects |= _find_offered_ppks(handshakes)
     suspects |= _find_early_authentication(handshakes, exchanges)
     suspects |= find_steps_back(state) > STEP_BACK_NS
     # the rules are about IKE
@@ -108,6 +111,12 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
         [*(form.chosen is not None and not form.chosen.additional for form in handshakes.facts), False], np.bool_
     )
     return np.asarray(offered[handshakes.request_facts] & without[handshakes.response_facts])
+
+
+def _find_offered_ppks(handshakes: HandshakeColumns) -> BoolArray:
+    """Whether the initiator offered a post-quantum pre-shared key (RFC 8784), which few do. (handshakes,)"""
+    offered = np.array([*("USE_PPK" in form.supports for form in handshakes.facts), False])
+    return np.asarray(offered[handshakes.request_facts])
 
 
 def _find_early_authentication(handshakes: HandshakeColumns, exchanges: ExchangeColumns) -> BoolArray:

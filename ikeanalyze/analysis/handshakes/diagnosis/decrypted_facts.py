@@ -37,10 +37,12 @@ def collect_decrypted_facts(
     decoded: "DecodedMessages | None", state: AnalysisState, rows: Sequence[int]
 ) -> list[DecryptedFacts]:
     """The facts about the handshakes `rows`."""
-    return [_collect(_find_messages(decoded, state, row), _get_time(state, row)) for row in rows]
+    return [_collect(find_decrypted_messages(decoded, state, row), _get_time(state, row)) for row in rows]
 
 
-def _find_messages(decoded: "DecodedMessages | None", state: AnalysisState, row: int) -> "list[DecodedMessage]":
+def find_decrypted_messages(
+    decoded: "DecodedMessages | None", state: AnalysisState, row: int
+) -> "list[DecodedMessage]":
     """The decrypted messages of a handshake, in the order of their exchanges, requests first."""
     if decoded is None:
         return []
@@ -68,7 +70,7 @@ def _collect(messages: "list[DecodedMessage]", time: int) -> DecryptedFacts:
         refusing_exchange=_find_refusing_exchange(messages),
         eap_failed=_find_eap_failure(responses),
         certificate_problem=_find_certificate_problem(auths, time),
-        selectors=_describe_selectors(requests),
+        selectors=describe_selectors(requests),
         child_offered=_describe_child_proposals(requests),
         redirect_gateway=_find_redirect_gateway(responses),
     )
@@ -142,7 +144,8 @@ def _format_span(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def _describe_selectors(requests: "Iterable[DecodedMessage]") -> str | None:
+def describe_selectors(requests: "Iterable[DecodedMessage]") -> str | None:
+    """The networks of the first request that has some: "10.1.0.0/16 to 10.2.0.0/16"; None: none has."""
     for message in requests:
         sides = []
         for kind in (PayloadType.TSI, PayloadType.TSR):

@@ -142,6 +142,24 @@ def _round_idle_seconds(s: Suspect) -> int | None:
     return None if s.later_idle_ns is None else round(s.later_idle_ns / 1e9)
 
 
+def _get_of_refused(s: Suspect, name: str) -> Any:
+    return getattr(s.refused, name, None)
+
+
+def _make_refused_value(name: str) -> Callable[[Suspect], Any]:
+    """A fact about the request after the set-up that was refused; None: there is none."""
+    return lambda s: _get_of_refused(s, name)
+
+
+def _describe_refused_request(s: Suspect) -> str | None:
+    """What was refused, in words."""
+    if s.refused is None:
+        return None
+    if s.refused.type == "CREATE_CHILD_SA":
+        return s.refused.purpose or "a CREATE_CHILD_SA request"
+    return f"an additional key exchange ({s.refused.type}){_fill_template(' of {}', s.refused.purpose)}"
+
+
 def _make_error_values(kind: str) -> dict[str, Callable[[Suspect], Any]]:
     """Facts about the ICMP errors of the request or the response; None: there are none."""
     names = {
@@ -174,6 +192,12 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "accepted": lambda s: _fill_template(" In another handshake, it accepted {}.", s.accepted),
     "wants_method": lambda s: _fill_template(" ({})", s.wanted_method),
     "later_idle_s": _round_idle_seconds,
+    "refused_for": _describe_refused_request,
+    "refused_times": lambda s: "" if s.refused is None or s.refused.count == 1 else f" {s.refused.count} times",
+    "refused_wants": lambda s: _fill_template(" ({})", _get_of_refused(s, "wanted_method")),
+    "refused_proposals": lambda s: _fill_template(": {}", _get_of_refused(s, "offered")),
+    "refused_between": lambda s: _fill_template(" ({})", _get_of_refused(s, "selectors")),
+    **{f"refused_{name}": _make_refused_value(name) for name in ("by", "sender", "type", "notify", "response_bytes")},
     "path_rtt_ms": _make_unit_conversion("path_rtt_ns", 1e6),
     "timer_ms": _make_unit_conversion("timer_ns", 1e6),
     "slow_rtt_s": _make_unit_conversion("slow_rtt_ns", 1e9),
@@ -222,7 +246,7 @@ _NAMED: Final = tuple(map(_find_named_values, RULES))
 #: Effects that an effect excludes, which is before them in `Effect`.
 _EXCLUDED: Final = {
     Effect.UNRELIABLE: tuple(effect for effect in Effect if effect != Effect.UNRELIABLE),
-    Effect.STOPPED: (Effect.DISCONNECTED,),
+    Effect.STOPPED: (Effect.REFUSED, Effect.DISCONNECTED),
 }
 
 

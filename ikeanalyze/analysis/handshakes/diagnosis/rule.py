@@ -13,6 +13,7 @@ class Effect(StrEnum):
 
     UNRELIABLE = "unreliable"  # the time stamps are wrong, and so may be all else: excludes the other effects
     STOPPED = "stopped"  # the IKE SA or its CHILD_SA was not set up
+    REFUSED = "refused"  # it was set up, and a later request, as for rekeying, was refused: what was set up still works
     DISCONNECTED = "disconnected"  # it was set up, and a peer stopped answering later
     SLOWED = "slowed"
     WEAKENED = "weakened"  # it works, but not as it was meant to
@@ -38,6 +39,7 @@ class Subject(StrEnum):
     SLOW_REQUEST = "request of the set-up that was sent once and answered last"
     LARGE_MESSAGE = "largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments"
     LATER_REQUEST = "request of the last exchange after the set-up"
+    LATER_REFUSAL = "response that refused a CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up"
 
 
 class Rule(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ one. A rule does not claim more than its packets show: where something else coul
 from typing import Final
 
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
+from ikeanalyze.analysis.handshakes.diagnosis.refused_requests import Purpose
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import IcmpFacts, Suspect
 from ikeanalyze.analysis.handshakes.outcome import (
@@ -61,6 +62,9 @@ _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Common stacks wait for 0.5 s or more before they repeat a request. Copies of another capture point, which look like
 #: repeats where they cannot be recognised, follow after a part of the round trip.
 _SHORTEST_TIMER_NS: Final = 250_000_000
+#: After lost responses, the next request follows the repeated response by the round trip, mostly a small part of the
+#: timer. On a slow path, it follows by what is left of the round trip, anything from 0 to the next interval.
+_SMALL_PART: Final = 4
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
 #: Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
@@ -166,12 +170,32 @@ def _lost_addke(s: Suspect) -> bool:
     return _succeeded(s) and _offers_addke(s) and not s.additional_key_exchanges
 
 
+def _declined_ppk(s: Suspect) -> bool:
+    """The initiator offered a PPK, and the responder does not accept one."""
+    return "USE_PPK" in s.initiator_supports and not _PPK_NOTIFIES.intersection(s.responder_supports)
+
+
 def _left_out_addke(s: Suspect) -> bool:
     """IKE_AUTH came before all additional key exchanges, which have the message IDs from 1 on, had been made.
 
     This does not depend on what was captured: the initiator numbers its requests one by one (RFC 7296, 2.2).
     """
     return s.first_auth_id is not None and s.first_auth_id <= len(s.additional_key_exchanges)
+
+
+def _refused(s: Suspect, *notifies: str) -> bool:
+    """A request after the set-up was refused with one of these notifies, and no other one made up for it."""
+    return _succeeded(s) and s.refused is not None and s.refused.notify in notifies
+
+
+def _refused_child(s: Suspect) -> bool:
+    """The request was for a CHILD_SA."""
+    return s.refused is not None and s.refused.purpose in (Purpose.CHILD, Purpose.CHILD_REKEYING)
+
+
+def _refused_ike_sa(s: Suspect) -> bool:
+    """The request was for the rekeying of the IKE SA."""
+    return s.refused is not None and s.refused.purpose == Purpose.IKE_REKEYING
 
 
 def _lost_peer(s: Suspect) -> bool:
@@ -995,12 +1019,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 8784, 3",
         subject=Subject.RESPONSE,
-        when=lambda s: (
-            s.outcome == "half-open"
-            and s.last_type == _IKE_SA_INIT
-            and _USE_PPK in s.initiator_supports
-            and not _PPK_NOTIFIES.intersection(s.responder_supports)
-        ),
+        when=lambda s: s.outcome == "half-open" and s.last_type == _IKE_SA_INIT and _declined_ppk(s),
         sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and did "
         "not continue the set-up: consistent with an initiator that requires the PPK.",
         remedy="Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
@@ -1022,6 +1041,148 @@ RULES: Final = (
         "time in the initiator's log: it may have refused the response (and then deleted the IKE SA), given up, or not "
         "received it. If the capture was taken at the responder, its next request may also have been lost on the way, as "
         "large packets are on a path that drops them.",
+    ),
+    Rule(
+        code="pfs-mismatch",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 1.2 and 1.3.1; RFC 9370, 2.2.4",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: (
+            _refused(s, "NO_PROPOSAL_CHOSEN")
+            and _refused_child(s)
+            and s.refused is not None
+            and s.refused.differs_in_key_exchange
+        ),
+        sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}. In "
+        "IKE_AUTH, where a CHILD_SA has no key exchange of its own, both sides agreed on the other algorithms: consistent "
+        "with different key exchange methods (PFS groups).",
+        remedy="Set the same key exchange method (PFS or DH group), and the same additional ones (ADDKE), for CHILD_SAs on "
+        "both sides, or none on both (strongSwan: esp_proposals; libreswan: pfs and esp). Until then, a CHILD_SA works "
+        "until its lifetime ends.",
+    ),
+    Rule(
+        code="pfs-mismatch",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "INVALID_KE_PAYLOAD"),
+        sentence="The {refused_by} asked for another key exchange method{refused_wants} in {refused_for} with "
+        "INVALID_KE_PAYLOAD{refused_times}, and accepted no such request afterwards.",
+        remedy="The side that asked for the SA may not support or allow that method. Set a method (PFS or DH group) that "
+        "both support as the first one.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9370, 2.2.4; RFC 7296, 1.3",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: (
+            _succeeded(s)
+            and s.refused is not None
+            and s.refused.type == "IKE_FOLLOWUP_KE"
+            and s.refused.notify is not None
+        ),
+        sentence="The {refused_by} refused {refused_for} with {refused_notify}{refused_times}.",
+        remedy="STATE_NOT_FOUND means that this side does not know, or no longer, the CREATE_CHILD_SA exchange that the "
+        "request belongs to: the time between them may be too long. The log of the side that refused has the reason.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3.2 and 2.7",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "NO_PROPOSAL_CHOSEN") and _refused_ike_sa(s),
+        sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}.",
+        remedy="Compare the IKE proposals of both configurations, with additional key exchanges (ADDKE): in rekeying, "
+        "either side may be the one that proposes. The log of the side that refused has the reason.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3.1 and 2.7",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "NO_PROPOSAL_CHOSEN") and _refused_child(s),
+        sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}.",
+        remedy="Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers, and "
+        "the key exchange method (PFS group), which a CHILD_SA has in CREATE_CHILD_SA only. The log of the side that "
+        "refused has the reason.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.9 and 3.10.1",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "TS_UNACCEPTABLE"),
+        sentence="The {refused_by} refused {refused_for} with TS_UNACCEPTABLE{refused_times}: it accepts none of the "
+        "requested traffic selectors{refused_between}.",
+        remedy="The networks of both configurations have to overlap, with the sides exchanged: local networks of one side "
+        "are remote ones of the other. Other CHILD_SAs of the IKE SA are not affected.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.25",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "TEMPORARY_FAILURE"),
+        sentence="The {refused_by} refused {refused_for} with TEMPORARY_FAILURE{refused_times}, and accepted no such request "
+        "afterwards.",
+        remedy="A side answers so while it rekeys or closes the SA itself, which ends soon if nothing is wrong. Look in its "
+        "log for an exchange of its own that does not end, and give both sides different lifetimes, so that they do not "
+        "rekey at the same time.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "NO_ADDITIONAL_SAS"),
+        sentence="The {refused_by} refused {refused_for} with NO_ADDITIONAL_SAS{refused_times}: it accepts no more SAs in "
+        "this IKE SA.",
+        remedy="Some hosts accept one CHILD_SA alone and no rekeying. Let the other side set up a new IKE SA in time "
+        "(strongSwan: reauth_time), or raise the limit of the side that refused.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.25",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused(s, "CHILD_SA_NOT_FOUND"),
+        sentence="The {refused_by} refused {refused_for} with CHILD_SA_NOT_FOUND{refused_times}: it does not know the "
+        "CHILD_SA.",
+        remedy="Nothing is wrong if it had just deleted this CHILD_SA. Otherwise the two sides disagree about the CHILD_SAs "
+        "that exist, and traffic in the unknown one is lost: look for its SPI in the logs of both sides.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.3 and 3.10.1",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _succeeded(s) and s.refused is not None and s.refused.notify is not None,
+        sentence="The {refused_by} refused {refused_for} with {refused_notify}{refused_times}.",
+        remedy="Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that refused.",
+    ),
+    Rule(
+        code="create-child-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 1.3; RFC 9370, 2.2.4",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _succeeded(s) and s.refused is not None,
+        sentence="The encrypted {refused_type} response of the {refused_by} has {refused_response_bytes} bytes, room for a "
+        "notify, but not for what a successful one has: consistent with a refused rekeying or CHILD_SA.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the notify. If the first CHILD_SA works, and its "
+        "rekeying is refused, compare the key exchange methods (PFS groups) of the ESP proposals: in IKE_AUTH they have "
+        "none.",
     ),
     Rule(
         code="unprotected-response",
@@ -1101,7 +1262,12 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
         subject=Subject.REPEATED_REQUEST,
-        when=lambda s: s.uncertain is not None and s.timer_ns is not None and s.timer_ns >= _SHORTEST_TIMER_NS,
+        when=lambda s: (
+            s.uncertain is not None
+            and s.timer_ns is not None
+            and s.timer_ns >= _SHORTEST_TIMER_NS
+            and (s.least_gap_ns is None or s.least_gap_ns * _SMALL_PART >= s.timer_ns)
+        ),
         sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
         "trip that is longer than the retransmission timer ({timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
@@ -1154,5 +1320,17 @@ RULES: Final = (
         "SA has {key_exchange} alone.",
         remedy="If the additional key exchange is for protection against quantum computers, enable its method on the "
         "responder, and let the initiator require it.",
+    ),
+    Rule(
+        code="ppk-not-supported",
+        effect=Effect.WEAKENED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 8784, 3",
+        subject=Subject.INIT_RESPONSE,
+        when=lambda s: _succeeded(s) and s.encryption is not None and _declined_ppk(s),
+        sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept: the "
+        "keys of the IKE SA do not depend on one.",
+        remedy="If the PPK is for protection against quantum computers, configure it on the responder, and let the "
+        "initiator require it (strongSwan: ppk_required; libreswan: ppk).",
     ),
 )

@@ -36,6 +36,27 @@ class DecryptedFacts(Struct, frozen=True):
     redirect_gateway: str | None = None  # to which a REDIRECT of the responder leads: address or name
 
 
+class RefusedRequest(Struct, frozen=True):
+    """A CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up that was refused, and no later one made up for it.
+
+    See `refused_requests`. None: it was not decrypted, or there is none.
+    """
+
+    exchange: int  # row of the exchange
+    type: str
+    sender: str  # "initiator" or "responder" of the IKE SA
+    by: str  # who refused it
+    count: int  # such refusals with the same notify
+    response_bytes: int  # length of the IKE message
+    notify: str | None  # error notify
+    purpose: str | None  # a `refused_requests.Purpose`
+    wanted_method: str | None  # that INVALID_KE_PAYLOAD asks for
+    offered: str | None  # proposals
+    selectors: str | None  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
+    #: A proposal for the CHILD_SA differs from the one that IKE_AUTH agreed on in nothing but key exchanges.
+    differs_in_key_exchange: bool
+
+
 NOTHING_DECRYPTED: Final = DecryptedFacts()
 
 
@@ -104,6 +125,8 @@ class Suspect(Struct, frozen=True):
     repeated_sent: int | None  # transmissions of the request of the set-up that was sent most often
     #: Median of the times between the first two transmissions of each repeated request; None: none was repeated.
     timer_ns: int | None
+    #: Least time from the last response to a repeated request to the next request; None: there is none.
+    least_gap_ns: int | None
     slow_rtt_ns: int | None  # greatest round-trip time of an exchange without retransmissions
     large_bytes: int | None  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
 
@@ -118,6 +141,9 @@ class Suspect(Struct, frozen=True):
     later_ended: bool | None
     later_unprotected: bool | None
     later_idle_ns: int | None  # from the last message of its receiver before it to its first transmission
+
+    # of other exchanges after the set-up
+    refused: RefusedRequest | None
 
     # of the capture
     step_back_ns: int  # by which time stamps go back between two of its packets; 0: they do not
@@ -135,11 +161,9 @@ class Suspect(Struct, frozen=True):
     @property
     def response_room(self) -> int | None:
         """Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length, ICV."""
-        tag = get_tag_bytes(self.encryption, self.integrity)
-        if self.response_ike_bytes is None or tag is None:
+        if self.response_ike_bytes is None:
             return None
-        vector = 16 if self.encryption is not None and "CBC" in self.encryption else 8
-        return self.response_ike_bytes - (28 + 4 + 1) - vector - tag
+        return get_message_room(self.response_ike_bytes, self.encryption, self.integrity)
 
     @property
     def auth_room(self) -> int:
@@ -166,6 +190,15 @@ def get_prf_bytes(prf: str | None) -> int:
     """Bytes of the output of a PRF by its name, such as HMAC-SHA2-256; of an unknown one those of the shortest."""
     bits = None if prf is None else re.search(r"^HMAC-.*-(\d+)$", prf)
     return _PRF_BYTES.get(prf or "", 16) if bits is None else int(bits[1]) // 8
+
+
+def get_message_room(ike_bytes: int, encryption: str | None, integrity: str | None) -> int | None:
+    """Bytes for payloads and padding in an encrypted message: without headers, IV, pad length, ICV; None: unknown."""
+    tag = get_tag_bytes(encryption, integrity)
+    if tag is None:
+        return None
+    vector = 16 if encryption is not None and "CBC" in encryption else 8
+    return ike_bytes - (28 + 4 + 1) - vector - tag
 
 
 def get_tag_bytes(encryption: str | None, integrity: str | None) -> int | None:

@@ -20,9 +20,21 @@ from ikeanalyze.analysis.handshakes.diagnosis.exchange_messages import (
     take,
 )
 from ikeanalyze.analysis.handshakes.diagnosis.icmp_facts import collect_icmp_facts, match_icmp_errors
+from ikeanalyze.analysis.handshakes.diagnosis.refused_requests import (
+    NOT_DECRYPTED,
+    DecryptedRequest,
+    LaterRequest,
+    find_refused_request,
+)
 from ikeanalyze.analysis.handshakes.diagnosis.responders import find_responder_facts
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Subject
-from ikeanalyze.analysis.handshakes.diagnosis.suspect import NOTHING_DECRYPTED, DecryptedFacts, IcmpFacts, Suspect
+from ikeanalyze.analysis.handshakes.diagnosis.suspect import (
+    NOTHING_DECRYPTED,
+    DecryptedFacts,
+    IcmpFacts,
+    RefusedRequest,
+    Suspect,
+)
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
@@ -38,7 +50,7 @@ from ikeanalyze.analysis.tables.columns import (
     null_unknown,
     select_rows,
 )
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import FLAG_ENCRYPTED
@@ -50,6 +62,8 @@ from ikeanalyze.wire.registries.radius import RadiusCode
 
 #: Suspects that are Python objects at one time.
 _AT_ONCE: Final = 1 << 12
+#: Types of exchanges that ask for an SA after the set-up.
+_ASKING: Final = (int(ExchangeType.CREATE_CHILD_SA), int(ExchangeType.IKE_FOLLOWUP_KE))
 
 
 class SubjectColumns(Struct, frozen=True):
@@ -131,6 +145,8 @@ def collect_facts(
     for more, messages in (collector.summarise_set_ups(), collector.summarise_later(decrypted)):
         columns.update(more)
         subjects.update(messages)
+    refused = collector.find_refused_requests(handshakes)
+    subjects[Subject.LATER_REFUSAL] = collector.make_refusal_subject(refused)
     errors = collect_icmp_facts(icmp_errors, matched, state, suspects)
     about = [_find_errors(errors, set_up.last, response=response) for response in (False, True)]
     for subject, rejected, found in (
@@ -154,6 +170,7 @@ def collect_facts(
         "request_errors": (about[0], None),
         "response_errors": (about[1], None),
         "decrypted": (decrypted, NOTHING_DECRYPTED),
+        "refused": (refused, None),
     }
     return SuspectFacts(rows, columns, objects, subjects)
 
@@ -215,6 +232,16 @@ def _collect_decrypted_facts(
     refused = np.flatnonzero(_find_refused(handshakes)[rows])
     found = collect_decrypted_facts(handshakes.contents.contents, state, rows[refused].tolist())
     return dict(zip(refused.tolist(), found, strict=True))
+
+
+def _read_requests(handshakes: HandshakeColumns, state: AnalysisState, row: int) -> Mapping[int, DecryptedRequest]:
+    """The decrypted requests after a set-up, by row of their exchange; none without keys."""
+    if handshakes.contents is None:
+        return {}
+    from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import find_decrypted_messages
+    from ikeanalyze.analysis.handshakes.diagnosis.decrypted_requests import read_requests
+
+    return read_requests(find_decrypted_messages(handshakes.contents.contents, state, row))
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
@@ -309,6 +336,7 @@ class _Collector(Struct, frozen=True):
             "first_auth_id": self._find_first_auth_ids(),
             "repeated_sent": _null_negative(repeated_sent),
             "timer_ns": self._find_timers(),
+            "least_gap_ns": self._find_least_gaps(),
             "slow_rtt_ns": null_unknown(np.where(slow < 0, UNKNOWN, self.answers.rtt_ns[slow])),
             "large_bytes": _null_negative(large_bytes),
         }
@@ -344,6 +372,47 @@ class _Collector(Struct, frozen=True):
             Subject.LATER_REQUEST: self._make_subject(later, response=False),
             Subject.REFUSAL: self._find_refusals(rows, decrypted),
         }
+
+    def find_refused_requests(self, handshakes: HandshakeColumns) -> dict[int, RefusedRequest]:
+        """The request after the set-up that was refused, by number of the suspect."""
+        exchanges, end_ns = self.state.exchanges, self.answers.end_ns
+        later = np.flatnonzero(~exchanges.set_up & (exchanges.protocol == int(Protocol.IKEV2)))
+        later = later[self._is_suspect(exchanges.handshake[later])]
+        asking = later[np.isin(exchanges.exchange_type[later], _ASKING) & (end_ns[later] != UNKNOWN)]
+        asking = asking[~self.state.unprotected[asking]]
+        short = take(self.messages.ike_bytes, self.messages.find(asking, response=True), -1)
+        found = {}
+        for row in sort_distinct(exchanges.handshake[asking[short >= 0]]).tolist():
+            decrypted = _read_requests(handshakes, self.state, row)
+            low, high = np.searchsorted(exchanges.handshake[asking], [row, row + 1]).tolist()
+            requests = [
+                LaterRequest(
+                    exchange,
+                    int(exchanges.exchange_type[exchange]),
+                    bool(exchanges.initiator_asked[exchange]),
+                    int(exchanges.start_ns[exchange]),
+                    int(end_ns[exchange]),
+                    short_bytes,
+                    decrypted.get(exchange, NOT_DECRYPTED),
+                )
+                for exchange, short_bytes in zip(asking[low:high].tolist(), short[low:high].tolist(), strict=True)
+            ]
+            low, high = np.searchsorted(exchanges.handshake[later], [row, row + 1]).tolist()
+            latest_ns = {bool(exchanges.initiator_asked[at]): int(exchanges.start_ns[at]) for at in later[low:high]}
+            form = int(handshakes.response_facts[row])
+            chosen = None if form < 0 else handshakes.facts[form].chosen
+            algorithms = (None, None) if chosen is None else (chosen.encryption, chosen.integrity)
+            refused = find_refused_request(requests, latest_ns, *algorithms)
+            if refused is not None:
+                found[int(np.searchsorted(self.rows, row))] = refused
+        return found
+
+    def make_refusal_subject(self, refused: Mapping[int, RefusedRequest]) -> SubjectColumns:
+        """The response of each refused request, by number of the suspect."""
+        exchanges = np.full(len(self.rows), -1, np.int64)
+        for number, request in refused.items():
+            exchanges[number] = request.exchange
+        return self._make_subject(exchanges, response=True)
 
     def _find_next_message_ids(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
         """The least message ID of a request of the initiator in exchanges after the set-ups, null: there is none."""
@@ -478,6 +547,20 @@ class _Collector(Struct, frozen=True):
         exchanges = take(key >> 1, place, -1)
         frames = list_first_frames(state, rows, runs)
         return take(sizes, place, -1), self._describe(exchanges, (key & 1).astype(np.bool_)[place], frames, place)
+
+    def _find_least_gaps(self) -> tuple[Int64Array, BoolArray]:
+        """The least time from the last response to a repeated request to the next request of each set-up."""
+        messages, rows, suspect = self.messages, self.set_up.rows, self.set_up.suspect
+        request, response = (messages.find(rows, response=kind) for kind in (False, True))
+        repeated = (take(messages.transmissions, request, 0) > 1) & (response >= 0)
+        follows = repeated[:-1] & (suspect[:-1] == suspect[1:]) & (request[1:] >= 0)
+        at = np.flatnonzero(follows)
+        gaps = messages.first_ns[request[at + 1]] - messages.last_ns[response[at]]
+        at, gaps = at[gaps >= 0], gaps[gaps >= 0]
+        none = np.iinfo(np.int64).max
+        least = np.full(len(self.rows), none, np.int64)
+        np.minimum.at(least, suspect[at], gaps)
+        return least, least < none
 
     def _find_timers(self) -> tuple[Int64Array, BoolArray]:
         """The first retransmission timer of the initiator of each set-up, null: no request was repeated.

@@ -253,6 +253,25 @@ def test_an_initiator_that_requires_a_ppk_ends_the_set_up(announced, code):
     assert (entry["code"], entry["frames"]) == (code, [2])
 
 
+def continue_without_ppk(responder=()):
+    """An initiator offers a PPK, the responder announces these notifies, and the set-up continues."""
+    request, _, *rest = Handshake(1, notifies=[ike.notify(USE_PPK)]).setup()
+    response = Handshake(1, notifies=[ike.notify(kind) for kind in responder]).init()[1]
+    trace = Trace()
+    trace.play([request, response, *rest])
+    return trace
+
+
+def test_a_set_up_that_continues_without_the_offered_ppk_is_weaker():
+    """RFC 8784, 3: without USE_PPK in the response, the initiator continues without a PPK, unless it requires one."""
+    row = only(analyse(continue_without_ppk()))
+    [entry] = row["diagnosis"]
+    assert (entry["code"], entry["effect"], entry["confidence"]) == ("ppk-not-supported", "weakened", "certain")
+    assert (row["outcome"], entry["frames"]) == ("completed", [2])
+    for announced in (USE_PPK, 16445, 50209):
+        assert only(analyse(continue_without_ppk([announced])))["diagnosis"] is None
+
+
 def test_a_required_ppk_is_a_second_explanation_where_port_4500_is_missing():
     codes = [entry["code"] for entry in only(analyse(stop_after_init(nat=True)))["diagnosis"]]
     assert codes == ["port-4500-missing", "ppk-not-supported"]
@@ -285,6 +304,8 @@ WRONG = {
     # libreswan on a kernel without ESP
     "libreswan-responder": ["childless"],
     "libreswan_responder-stack-libreswan": ["childless"],
+    # libreswan proposes a CHILD_SA with a key exchange, and strongSwan is configured for one without
+    "libreswan_responder-stack-strongswan": ["create-child-refused"],
     "mixed": ["intermediate-not-supported"],  # strongSwan 6 with ML-KEM, and 5.9 without
     "mixed-refused": ["no-proposal-chosen", "intermediate-not-supported"],
     "no-proposal": ["no-proposal-chosen"],
