@@ -36,7 +36,7 @@ def test_a_pipe_gives_the_records_of_a_report():
 def test_the_table_has_a_row_for_each_handshake():
     done = run(str(CAPTURE))
     heading, *rows = done.stdout.decode().splitlines()
-    names = "start, UTC # initiator responder key exchange set-up, ms sent again outcome"
+    names = "start, UTC # initiator responder key exchange set-up, ms bytes rtx outcome"
     assert " ".join(heading.split()) == names
     assert len(rows) == 25
     assert all(row.endswith("completed") for row in rows)

@@ -28,7 +28,7 @@ _COLUMNS: Final = (
     TableColumn("set-up, ms", right=True),
     TableColumn("messages", right=True, optional=6),
     TableColumn("bytes", right=True, optional=5),
-    TableColumn("sent again", right=True, optional=1),
+    TableColumn("rtx", right=True, optional=1),
     TableColumn("outcome", narrow=20),
 )
 #: The widths of the columns are those of this row, because later rows are not known.
