@@ -19,6 +19,7 @@ from tests.analysis.handshakes.diagnosis.test_rules import (
     refuse_hash,
     refuse_main_mode,
     refuse_quick_mode,
+    repeat_informational,
     stop_after_init,
 )
 from tests.analysis.handshakes.test_handshakes import Old
@@ -241,6 +242,10 @@ TRACES = {
     "stopped in IKEv1": partial(stop_main_mode, 1),
     "other pre-shared keys in IKEv1": partial(stop_main_mode, 2),
 }
+
+
+def test_an_informational_message_of_ikev1_that_is_repeated_has_no_diagnosis(tshark):
+    assert list_shown(tshark, repeat_informational().pcap(), None) == [("",) * len(NAMES)]
 
 
 @pytest.mark.parametrize("name", TRACES)
