@@ -6,6 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import UDP
+from scapy.packet import Raw
+from scapy.utils import rdpcap, wrpcap
 
 import ikeanalyze
 from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
@@ -19,6 +22,7 @@ from tests.analysis.handshakes.diagnosis.test_rules import (
     refuse_hash,
     refuse_main_mode,
     refuse_quick_mode,
+    repeat_informational,
     stop_after_init,
 )
 from tests.analysis.handshakes.test_handshakes import Old
@@ -243,6 +247,10 @@ TRACES = {
 }
 
 
+def test_an_informational_message_of_ikev1_that_is_repeated_has_no_diagnosis(tshark):
+    assert list_shown(tshark, repeat_informational().pcap(), None) == [("",) * len(NAMES)]
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_crafted_captures_have_the_diagnoses_of_the_report(tshark, tmp_path, name):
     path = tmp_path / "capture.pcap"
@@ -279,3 +287,28 @@ def test_an_error_that_deletes_the_ike_sa_beside_auth_has_the_diagnosis_of_the_r
     reported = list_reported(path, [keys])
     assert [codes for codes, *_ in reported] == ["error-notify"]
     assert list_shown(tshark, path, keys.read_text()) == reported
+
+
+def refuse_xauth_password(path):
+    """The recording of XAuth up to the acknowledged result, which packet 9 sets, in CBC: HASH in bytes 0 to 35 of the
+    plaintext, and the attribute XAUTH_STATUS with the value 1 in bytes 44 to 47. A bit of the ciphertext of a block
+    changes that bit of the plaintext of the next one, and all of its own, which is the hash."""
+    packets = rdpcap(str(CAPTURES / "lab" / "ikev1-xauth.pcapng"))[:10]
+    data = bytearray(packets[8][UDP].payload.load)
+    data[4 + 28 + 47 - 16] ^= 1  # after the non-ESP marker and the header
+    packets[8][UDP].payload = Raw(bytes(data))
+    del packets[8][UDP].chksum
+    wrpcap(str(path), packets)
+
+
+def test_a_refused_password_of_xauth_has_the_diagnosis_of_the_report(tshark, tmp_path):
+    path, keys = tmp_path / "capture.pcap", CAPTURES / "lab" / "ikev1-xauth.keys.json"
+    refuse_xauth_password(path)
+    reported = list_reported(path, [keys])
+    [(codes, effects, confidence, message, *_)] = reported
+    assert (codes, effects, confidence) == ("aaa-rejected", "stopped", "certain")
+    assert message == "The authentication of the initiator's user was rejected (XAUTH_STATUS failure)."
+    assert list_shown(tshark, path, keys.read_text()) == reported
+    names = ("ikex.handshake", "ikex.outcome", "ikex.reason")
+    shown = fields(tshark, path, *names, only="ikex.handshake", keys=keys.read_text())
+    assert shown == [["1", "failed", "XAUTH_STATUS failure"]] * 10

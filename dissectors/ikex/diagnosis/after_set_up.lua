@@ -20,9 +20,12 @@ local function is_for_child(f)
     return purpose == refused_requests.CHILD or purpose == refused_requests.CHILD_REKEYING
 end
 
--- A request after the set-up was repeated and never answered.
+-- A request after the set-up was repeated and never answered, and nothing shows that its receiver was there. An
+-- Informational message of IKEv1 has no response (RFC 2408, 4.8), not even that of a dead peer detection, whose answer
+-- is another one (RFC 3706, 5.2).
 local function is_lost(f)
-    return is_set_up(f) and f.later ~= nil and not f.later_ended and f.later_again > 1
+    return is_set_up(f) and f.later ~= nil and not f.later_ended and f.later_again > 1 and not f.later_heard
+        and f.later_type ~= "Informational"
 end
 
 return {

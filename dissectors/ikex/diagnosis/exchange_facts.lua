@@ -367,21 +367,39 @@ function providers.later_again(facts)
     return facts.later and math.max(#facts.later.requests - 1, 0)
 end
 
--- From the last message of its receiver before it to its first transmission.
-function providers.later_idle_s(facts)
-    local heard
-    local later = facts.later
+-- The times of the datagrams that its receiver sent.
+local function list_received(facts)
+    local times, later = {}, facts.later
     for _, pair in ipairs(later and facts.sa.list or NONE) do
         for _, slot in pairs({ pair.request, pair.response }) do
             local by_receiver = (slot.from_initiator or false) ~= later.pair.requested_by_initiator
             for _, datagram in ipairs(by_receiver and slot or NONE) do
-                if datagram.time < later.start then
-                    heard = math.max(heard or 0, datagram.time)
-                end
+                times[#times + 1] = datagram.time
             end
         end
     end
-    return heard and math.floor((later.start - heard) / 1e6 + 0.5)
+    return times
+end
+
+-- Whether its receiver sent something after its first transmission.
+function providers.later_heard(facts)
+    for _, time in ipairs(list_received(facts)) do
+        if time > facts.later.start then
+            return true
+        end
+    end
+    return false
+end
+
+-- From the last message of its receiver before it to its first transmission.
+function providers.later_idle_s(facts)
+    local heard
+    for _, time in ipairs(list_received(facts)) do
+        if time < facts.later.start then
+            heard = math.max(heard or 0, time)
+        end
+    end
+    return heard and math.floor((facts.later.start - heard) / 1e6 + 0.5)
 end
 
 -- The request after the set-up that was refused, and no other one made up for it; false if there is none.

@@ -199,8 +199,19 @@ def _refused_ike_sa(s: Suspect) -> bool:
 
 
 def _lost_peer(s: Suspect) -> bool:
-    """A request after the set-up was repeated and never answered."""
-    return _succeeded(s) and s.later_ended is False and s.later_again is not None and s.later_again > 1
+    """A request after the set-up was repeated and never answered, and nothing shows that its receiver was there.
+
+    An Informational message of IKEv1 has no response (RFC 2408, 4.8), not even that of a dead peer detection, whose
+    answer is another one (RFC 3706, 5.2).
+    """
+    return (
+        _succeeded(s)
+        and s.later_ended is False
+        and s.later_again is not None
+        and s.later_again > 1
+        and s.later_heard is False
+        and s.later_type != "Informational"
+    )
 
 
 _ADDKE_LEFT_OUT: Final = (

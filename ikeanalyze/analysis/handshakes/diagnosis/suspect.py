@@ -140,6 +140,7 @@ class Suspect(Struct, frozen=True):
     later_again: int | None
     later_ended: bool | None
     later_unprotected: bool | None
+    later_heard: bool | None  # its receiver sent something after its first transmission
     later_idle_ns: int | None  # from the last message of its receiver before it to its first transmission
 
     # of other exchanges after the set-up

@@ -366,6 +366,7 @@ class _Collector(Struct, frozen=True):
             "later_again": (take(messages.transmissions, request, 1) - 1, known),
             "later_ended": (self.answers.end_ns[later] != UNKNOWN, known),
             "later_unprotected": (self.state.unprotected[later], known),
+            "later_heard": self._find_heard_receivers(later),
             "later_idle_ns": self._measure_idle_times(later),
         }
         return columns, {
@@ -592,19 +593,33 @@ class _Collector(Struct, frozen=True):
 
     def _measure_idle_times(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
         """From the last message of its receiver before each later exchange to its beginning, null: there is none."""
-        state, exchanges, transmission = self.state, self.state.exchanges, self.messages.transmission_of
+        start_ns = self.state.exchanges.start_ns
+        suspect, times = self._list_received(later)
+        heard = times < start_ns[later[suspect]]
         latest = np.full(len(later), UNKNOWN)
-        if (later >= 0).any():
-            handshake = state.messages.handshake[transmission]
-            is_suspect = self._is_suspect(handshake)
-            suspect = np.where(is_suspect, self._number_suspects(handshake), 0)
-            exchange = np.where(is_suspect, later[suspect], -1)
-            times = state.datagrams.first_ns[self.messages.datagrams]
-            heard = (exchange >= 0) & (times < exchanges.start_ns[exchange])
-            heard &= state.messages.from_initiator[transmission] != exchanges.initiator_asked[exchange]
-            np.maximum.at(latest, suspect[heard], times[heard])
+        np.maximum.at(latest, suspect[heard], times[heard])
         known = latest != UNKNOWN
-        return np.where(known, exchanges.start_ns[later] - np.where(known, latest, 0), 0), known
+        return np.where(known, start_ns[later] - np.where(known, latest, 0), 0), known
+
+    def _find_heard_receivers(self, later: Int64Array) -> tuple[BoolArray, BoolArray]:
+        """Whether the receiver of each later exchange sent something after its beginning, null: there is none."""
+        suspect, times = self._list_received(later)
+        heard = np.zeros(len(later), np.bool_)
+        heard[suspect[times > self.state.exchanges.start_ns[later[suspect]]]] = True
+        return heard, later >= 0
+
+    def _list_received(self, later: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The suspect and the time of each datagram that was sent by the receiver of the suspect's later exchange."""
+        state, transmission = self.state, self.messages.transmission_of
+        if not (later >= 0).any():
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        handshake = state.messages.handshake[transmission]
+        is_suspect = self._is_suspect(handshake)
+        suspect = np.where(is_suspect, self._number_suspects(handshake), 0)
+        exchange = np.where(is_suspect, later[suspect], -1)
+        by_receiver = state.messages.from_initiator[transmission] != state.exchanges.initiator_asked[exchange]
+        chosen = (exchange >= 0) & by_receiver
+        return suspect[chosen], state.datagrams.first_ns[self.messages.datagrams[chosen]]
 
 
 def _null_negative(values: Int64Array) -> tuple[Int64Array, BoolArray]:

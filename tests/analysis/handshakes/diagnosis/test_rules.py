@@ -96,6 +96,24 @@ def test_a_first_message_of_ikev1_is_refused_before_there_were_credentials():
     assert "before the initiator proved its identity" in entry["message"]
 
 
+def repeat_informational():
+    """Phase 1 and quick mode of IKEv1, and an Informational message that is sent three times."""
+    sa = Old()
+    trace = Trace()
+    for number, (data, by_initiator) in enumerate([*sa.phase1, *sa.quick()]):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    data, by_initiator = sa.informational()
+    for time in (60, 64, 71):
+        trace.send(time * SECOND, data, from_initiator=by_initiator)
+    return trace
+
+
+def test_an_informational_message_of_ikev1_has_no_response():
+    """RFC 2408, 4.8: it is sent alone. The answer to that of a dead peer detection is another one (RFC 3706, 5.2)."""
+    row = only(analyse(repeat_informational()))
+    assert (row["outcome"], row["diagnosis"]) == ("completed", None)
+
+
 def refuse_quick_mode(notify):
     """The responder answers quick mode with an error notify, here in the clear."""
     sa = Old()
