@@ -22,7 +22,7 @@ from ikeanalyze.crypto.macs import make_icv
 from ikeanalyze.crypto.signatures import UnverifiableSignatureError, check_signature
 from ikeanalyze.crypto.sk_payload import (
     DecryptedMessage,
-    Decryptor,
+    MessageCipher,
     MessageKeys,
     UnusableKeyError,
     find_encrypted_payload,
@@ -115,7 +115,7 @@ def make_valid_messages(suite: int) -> tuple[bytes, ...]:
 
 def _run_ciphertext(suite: int, data: bytes) -> None:
     """Only a message with the right ICV passes the check."""
-    decryptor = Decryptor(_make_keys(suite))
+    decryptor = MessageCipher(_make_keys(suite))
     payload = find_encrypted_payload(data)
     for from_initiator in (True, False):
         decrypted = decryptor.decrypt(data, from_initiator)
@@ -152,7 +152,7 @@ def _run_without_icv(suite: int, data: bytes) -> None:
         unchecked_icv=integrity.icv,
     )
     payload = find_encrypted_payload(data)
-    decrypted = Decryptor(unchecked).decrypt(data, from_initiator=True)
+    decrypted = MessageCipher(unchecked).decrypt(data, from_initiator=True)
     if decrypted is not None:
         assert payload is not None
         assert not decrypted.verified
@@ -173,7 +173,7 @@ def _run_plaintext(suite: int, data: bytes) -> None:
     if not padded:
         return
     message = seal(suite, first, fragment, padded)
-    decrypted = Decryptor(_make_keys(suite)).decrypt(message + data[:3], from_initiator=True)
+    decrypted = MessageCipher(_make_keys(suite)).decrypt(message + data[:3], from_initiator=True)
     if padded[-1] >= len(padded):
         assert decrypted is None, "padding that is longer than the plaintext"
         return
@@ -249,7 +249,7 @@ def _run_keys(suite: int, data: bytes) -> None:
             sk_ar=make_key("ar", sizes[3]),
             unchecked_icv=numbers[2],
         )
-        decryptor = Decryptor(keys, IkeSuite(numbers[3], suite * 8, 0) if numbers[3] is not None else None)
+        decryptor = MessageCipher(keys, IkeSuite(numbers[3], suite * 8, 0) if numbers[3] is not None else None)
     except UnusableKeyError:
         return
     for from_initiator in (True, False):

@@ -20,7 +20,7 @@ from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.write.rewrite import rewrite_capture
-from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import MessageCipher, encrypt_message
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.keys.key_set import KeySet, Origin
 from ikeanalyze.render import Format
@@ -113,7 +113,7 @@ def parse_records(data: bytes) -> Iterator[PlaintextRecord]:
 
 def _encrypt(record: PlaintextRecord) -> list[bytes]:
     header = Header(_SPI_I, _SPI_R, 0, 0x20, record.exchange_type, record.flags & 0x38, record.message_id, 0)
-    decryptor = Decryptor(_KEYS[record.flags >> 7])
+    decryptor = MessageCipher(_KEYS[record.flags >> 7])
     count = 1 + record.fragments % _MAX_FRAGMENTS
     if count == 1:
         return [encrypt_message(decryptor, header, record.first, record.plaintext, bytes(_IV_BYTES))]

@@ -10,21 +10,16 @@ from msgspec import Struct, structs
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import (
-    UNCERTAIN,
     AnsweredTransmissions,
     find_exchange_endings,
     match_responses,
 )
 from ikeanalyze.analysis.exchanges.capture_point import (
-    GIVEN,
-    ROUND_TRIP_SHARE,
-    UNKNOWN_VANTAGE,
-    NetworkPath,
     determine_paths,
     infer_capture_sides,
 )
 from ikeanalyze.analysis.exchanges.datagram_summary import summarise_datagrams
-from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
+from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.init_messages import InitReadings, parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
     RadiusMessages,
@@ -54,22 +49,24 @@ from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.handshakes.repeated_set_ups import warn_of_repeated_set_ups
+from ikeanalyze.analysis.handshakes.uncertain_times import warn_of_times
 from ikeanalyze.analysis.messages.association import (
     SaAssociation,
     associate_datagrams,
     find_redirects,
     find_wrong_flags,
 )
-from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, CaptureWarning
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
     DuplicateFrames,
-    find_doubled_captures,
     find_duplicates,
     find_translated_endpoints,
+    warn_of_doubled_captures,
 )
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, reassemble_clear_messages
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
+from ikeanalyze.analysis.messages.missing_fragments import warn_of_missing_fragments
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
@@ -112,9 +109,6 @@ if TYPE_CHECKING:
 
 #: Columns that the result has of a table that the caller takes: commands count handshakes.
 _KEPT: Final = {"handshakes": ("handshake", "rekeyed")}
-
-#: Number of the frame (None: the whole capture) and text.
-CaptureWarning = tuple[int | None, str]
 
 
 def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
@@ -388,7 +382,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     # while this thread groups handshakes, unless a table of polars in the other one needs the memory
     volumes = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
-    warnings += _warn_of_times(state, handshakes, path, facts)
+    warnings += warn_of_times(state, handshakes, path, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
@@ -596,7 +590,8 @@ def _warn_of_messages(
     run: _PipelineRun, grouped: _CaptureDatagrams, state: AnalysisState
 ) -> list[tuple[int, CaptureWarning]]:
     """Return the warnings about the messages of the captures."""
-    warnings = _warn_of_missing_fragments(state, run.facts) + _warn_of_doubled_captures(run, grouped)
+    warnings = warn_of_missing_fragments(state, run.facts)
+    warnings += warn_of_doubled_captures(run.traffic.columns, grouped.duplicates, run.facts)
     wrong_flags = find_wrong_flags(state.datagrams, state.association)
     if len(wrong_flags) or run.facts.partial:
         from ikeanalyze.analysis.messages.wrong_flags import warn_of_wrong_flags  # rarely needed
@@ -604,40 +599,6 @@ def _warn_of_messages(
         warnings += warn_of_wrong_flags(state, wrong_flags, run.facts)
     warnings += warn_of_decrypted_captures(state, run.facts)
     return warnings + warn_of_repeated_set_ups(state, run.facts)
-
-
-def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, CaptureWarning]]:
-    """Return a warning for each capture with messages that lack fragments."""
-    messages = state.messages
-    warnings: list[tuple[int, CaptureWarning]] = []
-    incomplete = state.lacking_fragments
-    captures = state.capture[messages.handshake[incomplete]]
-    first_frame = messages.first_frame[incomplete]
-    shared = facts.share(SharedFact.MISSING_FRAGMENTS, lambda: {"first_frame": first_frame})
-    if shared is not None:
-        first_frame = shared["first_frame"]
-        captures = np.zeros(len(first_frame), np.int64)
-    for number in sort_distinct(captures).tolist():
-        frames = first_frame[captures == number]
-        subject = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
-        text = f"{subject} fragments that are not in the capture: counted with those that are"
-        warnings.append((number, (int(frames.min()), text)))
-    return warnings
-
-
-def _warn_of_doubled_captures(run: _PipelineRun, grouped: _CaptureDatagrams) -> list[tuple[int, CaptureWarning]]:
-    """Return a warning for each capture that contains every message at least twice."""
-    warnings: list[tuple[int, CaptureWarning]] = []
-    for number, recognised in find_doubled_captures(run.traffic.columns, grouped.duplicates, run.facts):
-        text = (
-            "the capture has every message at least twice, as a mirror port or a capture of several interfaces does: "
-        )
-        if recognised:
-            text += "the copies are not counted"
-        else:
-            text += "these look like retransmissions and are counted. Read a capture of one point instead"
-        warnings.append((number, (None, text)))
-    return warnings
 
 
 def _summarise_contents(
@@ -685,60 +646,3 @@ def _select_clear_handshakes(options: ReadOptions, state: AnalysisState, handsha
         case wanted:
             rows: list[int] = np.flatnonzero(handshake_ids == wanted).tolist()
             return rows
-
-
-def _warn_of_times(
-    state: AnalysisState, handshakes: HandshakeColumns, path: NetworkPath, facts: CaptureFacts
-) -> list[tuple[int, CaptureWarning]]:
-    """Return the warnings about round-trip times and times of set-ups."""
-    return [
-        *_warn_of_unused_rtt(state, path, facts),
-        *_warn_of_contradicted_rtt(state, handshakes, path, facts),
-        *_warn_of_uncertain_times(state, handshakes, facts),
-    ]
-
-
-def _warn_of_unused_rtt(
-    state: AnalysisState, path: NetworkPath, facts: CaptureFacts
-) -> list[tuple[int, CaptureWarning]]:
-    """Return a warning for each capture with handshakes for which the given round-trip time is not used."""
-    unused = (path.rtt_source == GIVEN) & (path.vantage == UNKNOWN_VANTAGE)
-    text = "the round-trip time given is not used where the side of the capture is unknown: set it with --vantage"
-    captures = _complete_captures(state.capture[unused], SharedFact.UNUSED_RTT, facts)
-    return [(number, (None, text)) for number in sort_distinct(captures).tolist()]
-
-
-def _warn_of_contradicted_rtt(
-    state: AnalysisState, handshakes: HandshakeColumns, path: NetworkPath, facts: CaptureFacts
-) -> list[tuple[int, CaptureWarning]]:
-    """Return a warning for each capture with set-ups that had no time for one round trip as long as the given one."""
-    times = handshakes.breakdown
-    short = (path.rtt_source == GIVEN) & (times.network_ns != UNKNOWN)
-    short &= times.network_ns < (1 - ROUND_TRIP_SHARE) * times.path_rtt_ns
-    captures = _complete_captures(state.capture[short], SharedFact.CONTRADICTED_RTT, facts)
-    text = (
-        "the given round-trip time is longer than the time that a set-up had for all of its round trips: --rtt is too "
-        "long, or --vantage is the wrong side. Parts of the set-up time shorter than 0 count as 0"
-    )
-    return [(number, (None, text)) for number in sort_distinct(captures).tolist()]
-
-
-def _complete_captures(captures: Int64Array, fact: SharedFact, facts: CaptureFacts) -> Int64Array:
-    """The captures of handshakes of one kind, those of other parts included. (handshakes,)"""
-    if not facts.partial:
-        return captures
-    return np.zeros(facts.total(fact, count=len(captures))["count"], np.int64)
-
-
-def _warn_of_uncertain_times(
-    state: AnalysisState, handshakes: HandshakeColumns, facts: CaptureFacts
-) -> list[tuple[int, CaptureWarning]]:
-    """Return a warning for each capture with set-ups whose times are uncertain."""
-    warnings: list[tuple[int, CaptureWarning]] = []
-    captures = _complete_captures(state.capture[handshakes.uncertain], SharedFact.UNCERTAIN_TIMES, facts)
-    for number in sort_distinct(captures).tolist():
-        count = int((captures == number).sum())
-        subject = f"the times of {count} set-ups are" if count > 1 else "the times of a set-up are"
-        text = f"{subject} uncertain: {UNCERTAIN}. Set the side of the capture and the round-trip time of the path"
-        warnings.append((number, (None, f"{text} with --vantage SIDE --rtt MS")))
-    return warnings

@@ -243,8 +243,8 @@ def _load_ciphers() -> tuple[
     return make_aead_cipher, make_cipher, make_icv
 
 
-class Decryptor:
-    """Decrypts any number of messages with one key set."""
+class MessageCipher:
+    """The ciphers and MACs of one key set: decrypts any number of messages, and encrypts them (`encrypt_message`)."""
 
     __slots__ = ("_algorithm", "_directions", "_icv_size", "_keys", "_protection", "verifies")
 
@@ -359,7 +359,7 @@ class Decryptor:
 
 
 def encrypt_message(
-    decryptor: Decryptor,
+    cipher: MessageCipher,
     header: Header,
     first: int,
     plaintext: bytes,
@@ -378,31 +378,31 @@ def encrypt_message(
         UnusableKeyError: the key set has no integrity algorithm, or no keys of this direction.
         ValueError: the IV has the wrong length.
     """
-    algorithm = decryptor._algorithm
-    if not decryptor.verifies:
+    algorithm = cipher._algorithm
+    if not cipher.verifies:
         raise UnusableKeyError("the keys have no integrity algorithm, so no ICV can be computed")
     if len(iv) != algorithm.iv:
         raise ValueError(f"{algorithm.name} takes IVs of {algorithm.iv} bytes, not {len(iv)}")
-    direction = decryptor.get_direction(header.initiator)
+    direction = cipher.get_direction(header.initiator)
     if direction is None:
         raise UnusableKeyError("the key set has no keys for this direction")
     pad_length = -(len(plaintext) + 1) % algorithm.block
     padded = plaintext + bytes(pad_length) + bytes([pad_length])
     numbers = b"" if fragment is None else _FRAGMENT_NUMBERS.pack(*fragment)
     outer_first, chain = encode_chain(clear, PayloadType.SK if fragment is None else PayloadType.SKF)
-    size = PAYLOAD_HEADER.size + len(numbers) + len(iv) + len(padded) + decryptor._icv_size
+    size = PAYLOAD_HEADER.size + len(numbers) + len(iv) + len(padded) + cipher._icv_size
     header = replace(header, next_payload=outer_first, length=HEADER.size + len(chain) + size)
     associated = HEADER.pack(*astuple(header)) + chain + PAYLOAD_HEADER.pack(first, 0, size) + numbers
     return associated + direction.encrypt(associated, iv, padded)
 
 
 def replace_plaintext(
-    decryptor: Decryptor, message: bytes, from_initiator: bool, associated: bytes, plaintext: bytes, iv: bytes
+    cipher: MessageCipher, message: bytes, from_initiator: bool, associated: bytes, plaintext: bytes, iv: bytes
 ) -> bytes | None:
     """Return an encrypted message with another plaintext of the same size, which its padding keeps.
 
     Args:
-        decryptor: that decrypts the message.
+        cipher: the one that decrypts the message.
         message: complete, with an encrypted payload.
         from_initiator: sent by the original initiator of the IKE SA.
         associated: the new bytes before the IV, as many as in the message.
@@ -411,26 +411,26 @@ def replace_plaintext(
 
     None: the keys cannot compute an ICV, or the sizes do not fit.
     """
-    payload, direction = find_encrypted_payload(message), decryptor.get_direction(from_initiator)
-    if payload is None or direction is None or not decryptor.verifies:
+    payload, direction = find_encrypted_payload(message), cipher.get_direction(from_initiator)
+    if payload is None or direction is None or not cipher.verifies:
         return None
-    size = len(payload.message) - decryptor._icv_size - payload.start - decryptor._algorithm.iv
+    size = len(payload.message) - cipher._icv_size - payload.start - cipher._algorithm.iv
     pad_length = size - len(plaintext) - 1
-    if len(iv) != decryptor._algorithm.iv or len(associated) != payload.start or not 0 <= pad_length <= _MAX_PADDING:
+    if len(iv) != cipher._algorithm.iv or len(associated) != payload.start or not 0 <= pad_length <= _MAX_PADDING:
         return None
     padded = plaintext + bytes(pad_length) + bytes([pad_length])
     return associated + direction.encrypt(associated, iv, padded)
 
 
-def get_iv(decryptor: Decryptor, payload: EncryptedPayload) -> bytes:
+def get_iv(cipher: MessageCipher, payload: EncryptedPayload) -> bytes:
     """Return the IV of an encrypted payload."""
-    return payload.message[payload.start : payload.start + decryptor._algorithm.iv]
+    return payload.message[payload.start : payload.start + cipher._algorithm.iv]
 
 
-def get_fragment_capacity(decryptor: Decryptor, max_bytes: int) -> int:
+def get_fragment_capacity(cipher: MessageCipher, max_bytes: int) -> int:
     """Return the bytes of inner payloads that fit into a fragment of at most `max_bytes`; may be negative."""
-    algorithm = decryptor._algorithm
-    overhead = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT_NUMBERS.size + algorithm.iv + decryptor._icv_size
+    algorithm = cipher._algorithm
+    overhead = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT_NUMBERS.size + algorithm.iv + cipher._icv_size
     padded = max_bytes - overhead
     return padded - padded % algorithm.block - 1  # the pad length takes one byte
 

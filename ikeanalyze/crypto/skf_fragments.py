@@ -6,7 +6,7 @@ from typing import Final
 from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite
 from ikeanalyze.crypto.sk_payload import (
     DecryptedMessage,
-    Decryptor,
+    MessageCipher,
     MessageKeys,
     encrypt_message,
     get_fragment_capacity,
@@ -40,11 +40,11 @@ def encrypt_message_or_fragments(
         UnusableKeyError: the keys do not fit the suite.
         FragmentTooSmallError: fragments of this size cannot hold the message.
     """
-    decryptor, iv_size = Decryptor(keys, suite), ENCRYPTION[suite.encryption].iv
-    message = encrypt_message(decryptor, header, first, plaintext, randomness(iv_size))
+    cipher, iv_size = MessageCipher(keys, suite), ENCRYPTION[suite.encryption].iv
+    message = encrypt_message(cipher, header, first, plaintext, randomness(iv_size))
     if max_bytes is None or len(message) <= max_bytes:
         return [message]
-    room = get_fragment_capacity(decryptor, max_bytes)
+    room = get_fragment_capacity(cipher, max_bytes)
     parts = [plaintext[at : at + room] for at in range(0, len(plaintext), room)] if room > 0 else []
     if not 0 < len(parts) <= _MAX_FRAGMENTS:
         raise FragmentTooSmallError(
@@ -52,7 +52,7 @@ def encrypt_message_or_fragments(
         )
     return [
         encrypt_message(
-            decryptor, header, first if number == 1 else 0, part, randomness(iv_size), fragment=(number, len(parts))
+            cipher, header, first if number == 1 else 0, part, randomness(iv_size), fragment=(number, len(parts))
         )
         for number, part in enumerate(parts, 1)
     ]

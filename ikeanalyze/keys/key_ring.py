@@ -30,8 +30,8 @@ from msgspec.structs import replace
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import (
     DecryptedMessage,
-    Decryptor,
     EncryptedPayload,
+    MessageCipher,
     UnusableKeyError,
     find_encrypted_payload,
     select_protection,
@@ -93,7 +93,7 @@ class KeyRing:
         #: None: key sets are objects, or some may be repeated.
         self._table = key_sets if isinstance(key_sets, KeySetTable) and key_sets.has_distinct_keys() else None
         self._assigned: set[int] = set()
-        self._decryptors: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
+        self._decryptors: dict[int, dict[IkeSuite | None, MessageCipher | None]] = {}
         self._chains: dict[tuple[bytes, bytes], SaKeyChain] = {}
         self._last = 0
         self._trials_left = MAX_TRIALS
@@ -177,7 +177,7 @@ class KeyRing:
         if chain._nonces is None:
             yield from self._index.with_nonces.iterate_near(near)
 
-    def _get_decryptor(self, index: int, suite: IkeSuite | None) -> Decryptor | None:
+    def _get_decryptor(self, index: int, suite: IkeSuite | None) -> MessageCipher | None:
         keys = self._key_sets[index]
         if _names_algorithms(keys):
             suite = None
@@ -186,7 +186,7 @@ class KeyRing:
             if len(by_suite) >= _MAX_CACHED_SUITES:
                 by_suite.clear()
             try:
-                by_suite[suite] = Decryptor(keys, suite)
+                by_suite[suite] = MessageCipher(keys, suite)
             except UnusableKeyError:
                 by_suite[suite] = None
         return by_suite[suite]
@@ -215,7 +215,7 @@ class KeyRing:
         return None
 
 
-def _decrypt(decryptor: Decryptor, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
+def _decrypt(decryptor: MessageCipher, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
     """Decrypt a payload; None: a key is wrong."""
     decrypted = decryptor.decrypt_payload(payload, from_initiator)
     if decrypted is None or decryptor.is_garbage(decrypted.plaintext, payload.first, payload.fragment):
@@ -228,7 +228,7 @@ class _ChainEntry:
 
     __slots__ = ("decryptor", "index")
 
-    def __init__(self, index: int, decryptor: Decryptor | None) -> None:
+    def __init__(self, index: int, decryptor: MessageCipher | None) -> None:
         self.index = index  # in the ring
         self.decryptor = decryptor  # None: unusable, or the algorithms are unknown so far
 
@@ -363,7 +363,7 @@ class SaKeyChain:
             if entry.decryptor is None:
                 keys = self._ring._key_sets[entry.index]
                 try:
-                    entry.decryptor = Decryptor(keys, self._suite)
+                    entry.decryptor = MessageCipher(keys, self._suite)
                     self._reasons.pop(entry.index, None)
                 except UnusableKeyError as error:
                     self._reasons[entry.index] = f"{keys.origin}: {error}"

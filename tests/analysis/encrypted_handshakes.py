@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import MessageCipher, encrypt_message
 from ikeanalyze.keys.key_set import KeySet, Origin
 from ikeanalyze.wire.header import Header
 from tests.craft import Handshake, Message, ike
@@ -129,7 +129,7 @@ class Sa(Handshake):
         parts = [plaintext[at : at + step] for at in range(0, step * fragments, step)]
         datagrams = [
             encrypt_message(
-                Decryptor(keys), header, first if number == 1 else 0, part, self.rng.randbytes(CIPHERS[self.cipher][2]),
+                MessageCipher(keys), header, first if number == 1 else 0, part, self.rng.randbytes(CIPHERS[self.cipher][2]),
                 fragment=None if fragments == 1 else (number, fragments), clear=clear if number == 1 else (),
             )
             for number, part in enumerate(parts, 1)

@@ -14,7 +14,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.rewrite import rewrite_capture
-from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import MessageCipher, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.analyse_captures import obey
 from tests.analysis.decrypt_captures import look, payloads_add_up
@@ -87,7 +87,7 @@ def hostile(first, plaintext, *, fragments=None):
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = sa.init()
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.IKE_AUTH, ike.INITIATOR, 1, 0)
-    data = encrypt_message(Decryptor(sa.key_sets[0]), header, first, plaintext, bytes(16), fragment=fragments)
+    data = encrypt_message(MessageCipher(sa.key_sets[0]), header, first, plaintext, bytes(16), fragment=fragments)
     sa.message_id[True] = 2
     messages += [
         sa._message([data], ike.IKE_AUTH, 1, True, False),

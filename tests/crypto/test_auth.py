@@ -7,7 +7,7 @@ import pytest
 
 from ikeanalyze.crypto.algorithms import PRF, IkeSuite
 from ikeanalyze.crypto.auth import combined_int_auth, get_int_auth_octets, int_auth, shared_key_auth, signed_octets
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, Decryptor, find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, MessageCipher, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Prf
@@ -23,7 +23,7 @@ PSK = b"swordfish"  # the log's "secret"
 
 def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
     """IKE_INTERMEDIATE request and response, IKE_AUTH request and response; fragments put together."""
-    openers = [Decryptor(keys, IkeSuite(Encryption.AES_GCM_16, 256, 0)) for keys in recorded_key_sets(NAME)]
+    openers = [MessageCipher(keys, IkeSuite(Encryption.AES_GCM_16, 256, 0)) for keys in recorded_key_sets(NAME)]
     result, fragments, first = [], SkfReassembler(), b""
     for message in ike_messages(NAME):
         encrypted = find_encrypted_payload(message)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY, IkeSuite
 from ikeanalyze.crypto.sk_payload import (
-    Decryptor,
+    MessageCipher,
     MessageKeys,
     UnusableKeyError,
     encrypt_message,
@@ -65,12 +65,12 @@ def test_the_example_of_rfc_7634():
         "1011121314151617 61039470 1f8d017f 7c129248 89 6b71bfe25236efd7cdc67066906315b2"
     )
     keys = MessageKeys(encryption=Encryption.CHACHA20_POLY1305, integrity=0, sk_ei=key, sk_er=key)
-    opened = Decryptor(keys).decrypt(message, True)
+    opened = MessageCipher(keys).decrypt(message, True)
     assert (opened.first, opened.verified) == (41, True)
     assert opened.plaintext == bytes.fromhex("0000000c 00004001 0000000a")
     # the flags have neither bit set: a request of the responder
     made = encrypt_message(
-        Decryptor(keys), Header(*message_head(message)), 41, opened.plaintext, bytes(range(0x10, 0x18))
+        MessageCipher(keys), Header(*message_head(message)), 41, opened.plaintext, bytes(range(0x10, 0x18))
     )
     assert made == message
 
@@ -98,7 +98,7 @@ TYPES = {
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_one_key_set_decrypts_each_recorded_message(name):
-    openers = [Decryptor(keys, RECORDED[name]) for keys in recorded_key_sets(name)]
+    openers = [MessageCipher(keys, RECORDED[name]) for keys in recorded_key_sets(name)]
     count = 0
     for message in ike_messages(name):
         if find_encrypted_payload(message) is None:
@@ -126,7 +126,7 @@ def generated(name: str) -> set[tuple[str, str, int, tuple[int, ...]]]:
 @pytest.mark.parametrize("name", ["psk-classic", "eap-md5-radius"])
 def test_payloads_are_those_that_the_daemons_put_in(name):
     (keys,) = recorded_key_sets(name)
-    opener, result = Decryptor(keys, RECORDED[name]), set()
+    opener, result = MessageCipher(keys, RECORDED[name]), set()
     for message in ike_messages(name):
         if opened := opener.decrypt(message, bool(message[19] & INITIATOR)):
             inside = parse_decrypted_payloads(opened.plaintext, opened.first)
@@ -144,9 +144,9 @@ def test_every_flipped_bit_is_noticed():
         (Encryption.AES_CBC, Integrity.HMAC_SHA2_256_128),
     ):
         keys = keys_for(encryption, 128, integrity)
-        opener = Decryptor(keys)
+        opener = MessageCipher(keys)
         message = encrypt_message(
-            Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)]
+            MessageCipher(keys), header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)]
         )
         assert opener.decrypt(message, True).plaintext == CHAIN
         for bit in range(8 * len(message)):
@@ -157,8 +157,8 @@ def test_every_flipped_bit_is_noticed():
 
 def test_every_truncation_is_noticed():
     keys = keys_for(Encryption.AES_GCM_8, 128, 0)
-    opener = Decryptor(keys)
-    message = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
+    opener = MessageCipher(keys)
+    message = encrypt_message(MessageCipher(keys), header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
     assert all(opener.decrypt(message[:size], True) is None for size in range(len(message)))
     assert opener.decrypt(message + b"behind", True).plaintext == CHAIN
 
@@ -166,7 +166,7 @@ def test_every_truncation_is_noticed():
 @pytest.mark.parametrize(("encryption", "key_bits", "integrity"), SUITES)
 def test_decryption_inverts_encryption(encryption, key_bits, integrity):
     keys = keys_for(encryption, key_bits, integrity)
-    opener = Decryptor(keys)
+    opener = MessageCipher(keys)
     for flags, fragment, inside in (
         (INITIATOR, None, (FIRST, CHAIN)),
         (0x20, None, (FIRST, CHAIN)),
@@ -174,7 +174,12 @@ def test_decryption_inverts_encryption(encryption, key_bits, integrity):
         (INITIATOR, (2, 3), (0, CHAIN[3:31])),
     ):
         message = encrypt_message(
-            Decryptor(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)]
+            MessageCipher(keys),
+            header(flags),
+            *inside,
+            iv_for(encryption),
+            fragment=fragment,
+            clear=[ike.notify(16400)],
         )
         opened = opener.decrypt(message, flags == INITIATOR)
         assert (opened.first, opened.plaintext, opened.verified) == (*inside, True)
@@ -186,11 +191,11 @@ def test_decryption_inverts_encryption(encryption, key_bits, integrity):
 def test_the_capture_says_what_the_file_does_not():
     suite = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA1_96)
     keys = replace(keys_for(suite.encryption, 256, suite.integrity), encryption=None, integrity=None)
-    message = encrypt_message(Decryptor(keys, suite), header(), FIRST, CHAIN, bytes(16))
-    assert Decryptor(keys, suite).decrypt(message, True).plaintext == CHAIN
+    message = encrypt_message(MessageCipher(keys, suite), header(), FIRST, CHAIN, bytes(16))
+    assert MessageCipher(keys, suite).decrypt(message, True).plaintext == CHAIN
     # and the file is believed where it says something
     reported = replace(keys, encryption=suite.encryption, integrity=suite.integrity)
-    assert Decryptor(reported, IkeSuite(Encryption.AES_GCM_16, 128, 0)).decrypt(message, True).plaintext == CHAIN
+    assert MessageCipher(reported, IkeSuite(Encryption.AES_GCM_16, 128, 0)).decrypt(message, True).plaintext == CHAIN
 
 
 GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
@@ -223,7 +228,7 @@ GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
 )
 def test_unusable_keys_raise_without_the_secret(keys, suite, reason):
     with pytest.raises(UnusableKeyError, match=reason) as caught:
-        Decryptor(keys, suite)
+        MessageCipher(keys, suite)
     text = str(caught.value) + repr(caught.value)
     for secret in (keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar):
         assert not secret or secret.hex() not in text
@@ -239,30 +244,30 @@ def unchecked(encryption: int, integrity: int, icv: int) -> tuple[MessageKeys, M
 @pytest.mark.parametrize("encryption", [Encryption.AES_CBC, Encryption.AES_CTR])
 def test_messages_with_an_unknown_icv_are_decrypted_unverified(encryption):
     keys, bare = unchecked(encryption, Integrity.HMAC_SHA1_96, 12)
-    opener = Decryptor(bare)
+    opener = MessageCipher(bare)
     assert not opener.verifies
-    message = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption))
+    message = encrypt_message(MessageCipher(keys), header(), FIRST, CHAIN, iv_for(encryption))
     opened = opener.decrypt(message, True)
     assert (opened.first, opened.plaintext, opened.verified) == (FIRST, CHAIN, False)
-    empty = encrypt_message(Decryptor(keys), header(), 0, b"", iv_for(encryption))
+    empty = encrypt_message(MessageCipher(keys), header(), 0, b"", iv_for(encryption))
     assert opener.decrypt(empty, True).plaintext == b""
     # a wrong key gives nothing, not even now
-    wrong = Decryptor(replace(bare, sk_ei=Random(1).randbytes(len(bare.sk_ei))))
+    wrong = MessageCipher(replace(bare, sk_ei=Random(1).randbytes(len(bare.sk_ei))))
     messages = [
-        encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)
+        encrypt_message(MessageCipher(keys), header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)
     ]
     assert not any(wrong.decrypt(message, True) for message in messages)
     with pytest.raises(UnusableKeyError, match="no ICV"):
-        encrypt_message(Decryptor(bare), header(), FIRST, CHAIN, iv_for(encryption))
+        encrypt_message(MessageCipher(bare), header(), FIRST, CHAIN, iv_for(encryption))
 
 
 def test_fragments_without_a_check():
     keys, bare = unchecked(Encryption.AES_CBC, Integrity.HMAC_SHA1_96, 12)
-    opener = Decryptor(bare)
-    first = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
-    second = encrypt_message(Decryptor(keys), header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
+    opener = MessageCipher(bare)
+    first = encrypt_message(MessageCipher(keys), header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
+    second = encrypt_message(MessageCipher(keys), header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
     assert opener.decrypt(first, True).plaintext + opener.decrypt(second, True).plaintext == CHAIN
-    senseless = encrypt_message(Decryptor(keys), header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
+    senseless = encrypt_message(MessageCipher(keys), header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
     assert opener.decrypt(senseless, True) is None
 
 
@@ -307,14 +312,16 @@ def test_messages_without_an_encrypted_payload_are_not_decrypted(change):
 def test_fragment_numbers_that_cannot_be(number, total):
     keys = keys_for(Encryption.AES_GCM_16, 128, 0)
     assert (
-        find_encrypted_payload(encrypt_message(Decryptor(keys), header(), 0, CHAIN, bytes(8), fragment=(number, total)))
+        find_encrypted_payload(
+            encrypt_message(MessageCipher(keys), header(), 0, CHAIN, bytes(8), fragment=(number, total))
+        )
         is None
     )
 
 
 def test_seal_refuses_an_iv_of_another_length():
     with pytest.raises(ValueError, match="IVs of 16 bytes, not 8"):
-        encrypt_message(Decryptor(GOOD), header(), FIRST, CHAIN, bytes(8))
+        encrypt_message(MessageCipher(GOOD), header(), FIRST, CHAIN, bytes(8))
 
 
 @given(st.binary(max_size=120), st.sampled_from([46, 53]), st.booleans())
@@ -323,15 +330,15 @@ def test_random_bytes_are_never_verified(data, kind, with_header):
         data = ike.ike_header(SPI_I, SPI_R, kind, 35, INITIATOR, 1, 28 + len(data)) + data
     find_encrypted_payload(data)
     for keys in (GOOD, unchecked(Encryption.AES_CBC, Integrity.HMAC_SHA1_96, 12)[1]):
-        opened = Decryptor(keys).decrypt(data, True)
+        opened = MessageCipher(keys).decrypt(data, True)
         assert opened is None or not opened.verified
 
 
 @given(st.binary(max_size=80), st.integers(0, 255))
 def test_any_plaintext_is_encrypted_and_decrypted(plaintext, first):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
-    message = encrypt_message(Decryptor(keys), header(), first, plaintext, bytes(8))
-    opened = Decryptor(keys).decrypt(message, True)
+    message = encrypt_message(MessageCipher(keys), header(), first, plaintext, bytes(8))
+    opened = MessageCipher(keys).decrypt(message, True)
     assert (opened.first, opened.plaintext) == (first, plaintext)
 
 
@@ -343,7 +350,7 @@ def test_padding_that_is_longer_than_the_payload():
     head = ike.encrypted(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(8 + 4 + 16))[:32]
     for padded, expected in ((b"\0\0\0\3", b""), (b"\0\0\0\4", None), (b"\0\0\0\xff", None)):
         encrypted = AESGCM(keys.sk_ei[:16]).encrypt(keys.sk_ei[16:] + bytes(8), padded, head)
-        opened = Decryptor(keys).decrypt(head + bytes(8) + encrypted, True)
+        opened = MessageCipher(keys).decrypt(head + bytes(8) + encrypted, True)
         assert (opened and opened.plaintext) == expected
 
 
@@ -399,9 +406,9 @@ def test_tshark_reads_what_was_encrypted(tmp_path):
         spi_i, keys = number.to_bytes(8, "big"), keys_for(encryption, key_bits, integrity)
         rows.append(row_for(spi_i, keys, key_bits))
         iv = iv_for(encryption)
-        messages.append(encrypt_message(Decryptor(keys), header(spi_i=spi_i), FIRST, CHAIN, iv))
+        messages.append(encrypt_message(MessageCipher(keys), header(spi_i=spi_i), FIRST, CHAIN, iv))
         messages.append(
-            encrypt_message(Decryptor(keys), header(0x20, spi_i=spi_i), FIRST, CHAIN, iv, clear=[ike.notify(16400)])
+            encrypt_message(MessageCipher(keys), header(0x20, spi_i=spi_i), FIRST, CHAIN, iv, clear=[ike.notify(16400)])
         )
     read = read_by_tshark(tmp_path, rows, messages)
     assert len(read) == len(messages) == 164
@@ -419,7 +426,7 @@ def test_tshark_reads_the_fragments_that_were_encrypted(tmp_path):
     parts = CHAIN[:9], CHAIN[9:20], CHAIN[20:]
     messages = [
         encrypt_message(
-            Decryptor(keys),
+            MessageCipher(keys),
             header(),
             FIRST if number == 1 else 0,
             part,
@@ -438,25 +445,27 @@ def test_keys_of_one_direction_open_that_direction(suite):
     """A secrets file of tcpdump may have a line for one side alone."""
     keys = keys_for(*suite)
     messages = [
-        encrypt_message(Decryptor(keys), header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)
+        encrypt_message(MessageCipher(keys), header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)
     ]
     for half, expected in (
         (replace(keys, sk_er=b"", sk_ar=b""), [CHAIN, None]),
         (replace(keys, sk_ei=b"", sk_ai=b""), [None, CHAIN]),
         (replace(keys, sk_ei=b""), [None, CHAIN]),  # as of a log of which one dump is cut
     ):
-        opener = Decryptor(half)
+        opener = MessageCipher(half)
         opened = [opener.decrypt(message, side) for message, side in zip(messages, (True, False), strict=True)]
         assert [item and item.plaintext for item in opened] == expected
         with pytest.raises(UnusableKeyError, match="direction"):
-            encrypt_message(Decryptor(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))
+            encrypt_message(
+                MessageCipher(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0])
+            )
 
 
 @pytest.mark.parametrize(("encryption", "key_bits", "integrity"), SUITES)
 @pytest.mark.parametrize("fragment", [None, (2, 3)])
 def test_another_plaintext_in_a_message_of_the_same_size(encryption, key_bits, integrity, fragment):
     """The padding keeps the size, also if the sender padded more than the cipher needs."""
-    decryptor = Decryptor(keys_for(encryption, key_bits, integrity))
+    decryptor = MessageCipher(keys_for(encryption, key_bits, integrity))
     message = encrypt_message(decryptor, header(), FIRST, CHAIN, iv_for(encryption), fragment=fragment)
     payload = find_encrypted_payload(message)
     new_iv, shorter = iv_for(encryption, seed=2), b"x" * (len(CHAIN) - 3)
@@ -471,10 +480,10 @@ def test_another_plaintext_in_a_message_of_the_same_size(encryption, key_bits, i
 def test_a_plaintext_that_does_not_fit_or_cannot_be_authenticated_is_refused():
     number, key_bits, integrity = next(suite for suite in SUITES if suite[2])
     keys = keys_for(number, key_bits, integrity)
-    decryptor, iv = Decryptor(keys), iv_for(number)
+    decryptor, iv = MessageCipher(keys), iv_for(number)
     message = encrypt_message(decryptor, header(), FIRST, CHAIN, iv)
     associated = message[: find_encrypted_payload(message).start]
-    unchecked = Decryptor(replace(keys, integrity=None, unchecked_icv=INTEGRITY[integrity].icv))
+    unchecked = MessageCipher(replace(keys, integrity=None, unchecked_icv=INTEGRITY[integrity].icv))
     refused = [
         (decryptor, message, associated, CHAIN + bytes(64), iv),
         (decryptor, message, associated[:-1], CHAIN, iv),

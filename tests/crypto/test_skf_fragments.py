@@ -5,7 +5,7 @@ import os
 import pytest
 
 from ikeanalyze.crypto.algorithms import IkeSuite
-from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message, find_encrypted_payload, get_fragment_capacity
+from ikeanalyze.crypto.sk_payload import MessageCipher, encrypt_message, find_encrypted_payload, get_fragment_capacity
 from ikeanalyze.crypto.skf_fragments import FragmentTooSmallError, SkfReassembler, encrypt_message_or_fragments
 from ikeanalyze.wire.ikev2.message import parse_fragment_header
 from tests.craft import ike
@@ -21,14 +21,14 @@ def test_no_fragment_is_larger_and_all_but_the_last_are_as_large_as_can_be(encry
         parts = encrypt_message_or_fragments(keys, header(), LONG_FIRST, LONG, largest, os.urandom, suite=suite)
         sizes = [len(part) for part in parts]
         assert max(sizes) <= largest
-        room = get_fragment_capacity(Decryptor(keys, suite), largest)
+        room = get_fragment_capacity(MessageCipher(keys, suite), largest)
         full, too_long = (
-            encrypt_message(Decryptor(keys, suite), header(), 0, bytes(size), iv_for(encryption), fragment=(1, 2))
+            encrypt_message(MessageCipher(keys, suite), header(), 0, bytes(size), iv_for(encryption), fragment=(1, 2))
             for size in (room, room + 1)
         )
         assert len(full) <= largest < len(too_long)
         assert [parse_fragment_header(part) for part in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
-        opener, together = Decryptor(keys, suite), SkfReassembler()
+        opener, together = MessageCipher(keys, suite), SkfReassembler()
         for part in parts:
             encrypted = find_encrypted_payload(part)
             opened = opener.decrypt_payload(encrypted, True)

@@ -66,11 +66,11 @@ def test_seeds_of_keys_have_keys(tmp_path):
 
 
 def test_made_messages_are_those_that_the_product_makes():
-    from ikeanalyze.crypto.sk_payload import Decryptor
+    from ikeanalyze.crypto.sk_payload import MessageCipher
 
     for suite in range(len(crypto.SUITES)):
         for message in crypto.make_valid_messages(suite):
-            decrypted = Decryptor(crypto._make_keys(suite)).decrypt(message, from_initiator=True)
+            decrypted = MessageCipher(crypto._make_keys(suite)).decrypt(message, from_initiator=True)
             assert decrypted is not None
             assert (decrypted.first, decrypted.plaintext) in crypto._PLAINTEXTS
 

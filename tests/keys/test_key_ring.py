@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
-from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message, find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import MessageCipher, encrypt_message, find_encrypted_payload
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import Derivation, KeySet, Origin
 from ikeanalyze.wire.header import Header
@@ -37,7 +37,7 @@ def encrypted(
 ) -> bytes:
     iv = bytes(16 if suite is CBC else 8)
     return encrypt_message(
-        Decryptor(keys, suite), Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv
+        MessageCipher(keys, suite), Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv
     )
 
 

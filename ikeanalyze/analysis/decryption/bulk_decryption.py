@@ -21,7 +21,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.algorithms import IkeSuite
-from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
+from ikeanalyze.crypto.sk_payload import MessageCipher, UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.keys.key_table import KeySetTable
@@ -113,12 +113,12 @@ def decrypt_in_bulk(
     return _collect_messages(state, result, used, is_chosen, chosen_keys)
 
 
-def _make_decryptors(chosen: "_ChosenKeySets", suites: Sequence[IkeSuite | None]) -> list[Decryptor | None]:
+def _make_decryptors(chosen: "_ChosenKeySets", suites: Sequence[IkeSuite | None]) -> list[MessageCipher | None]:
     """The decryptor of each handshake; None: it has several key sets."""
     counts = np.diff(chosen.ends, prepend=0).tolist()
     places = zip(chosen.numbers.tolist(), chosen.ends.tolist(), counts, strict=True)
     key_sets = chosen.keys.key_sets
-    return [Decryptor(key_sets[end - 1], suites[number]) if count == 1 else None for number, end, count in places]
+    return [MessageCipher(key_sets[end - 1], suites[number]) if count == 1 else None for number, end, count in places]
 
 
 def _decrypt_nothing(count: int) -> BulkDecryption:

@@ -19,7 +19,7 @@ from ikeanalyze.capture.arrays import (
     read_uint16_be,
     read_uint32_be,
 )
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, Decryptor
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, MessageCipher
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.wire.header import HEADER, LENGTH_OFFSET, NEXT_PAYLOAD_OFFSET, VERSION_OFFSET
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
@@ -31,7 +31,7 @@ _SKF_START: Final = _SK_START + 4
 
 
 def decrypt_simple_handshakes(
-    heap: UInt8Array, columns: dict[str, npt.NDArray[Any]], ends: Int64Array, decryptors: Sequence[Decryptor | None]
+    heap: UInt8Array, columns: dict[str, npt.NDArray[Any]], ends: Int64Array, decryptors: Sequence[MessageCipher | None]
 ) -> dict[str, Any]:
     """Decrypt the messages of handshakes.
 
@@ -114,7 +114,7 @@ class _Datagrams:
         self._total: list[int] = columns["total"].tolist()
         self._from_initiator: list[bool] = columns["from_initiator"].tolist()
 
-    def decrypt(self, decryptor: Decryptor, low: int, high: int) -> tuple[list[_SimpleMessage], list[int]] | None:
+    def decrypt(self, decryptor: MessageCipher, low: int, high: int) -> tuple[list[_SimpleMessage], list[int]] | None:
         """Decrypt the messages of one handshake, whose datagrams have the numbers from `low` to `high`.
 
         Returns the messages, and the first datagram of each message that could not be decrypted; None: of a message

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.grouping import find_distinct, find_group_starts
-from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, CaptureWarning, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
@@ -44,14 +44,14 @@ _LATE_NS: Final = 1_000_000_000
 _MOST_NAMED: Final = 5
 
 
-def warn_of_repeated_set_ups(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, tuple[int | None, str]]]:
+def warn_of_repeated_set_ups(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture and each kind of repetition: the first packet, and a text."""
     again, late = _find_repeated_spis(state), _find_late_requests(state)
     firsts = state.association.find_first_rows()[again] if len(again) else again
     frames = np.concatenate([state.datagrams.number[firsts], state.messages.first_frame[late]]).astype(np.int64)
     kinds = np.repeat([int(_Repetition.SPIS), int(_Repetition.REQUEST)], [len(again), len(late)])
     captures = state.capture[np.concatenate([again, state.messages.handshake[late]])]
-    warnings: list[tuple[int, tuple[int | None, str]]] = []
+    warnings: list[tuple[int, CaptureWarning]] = []
     for number, kind, packets in facts.group_findings(SharedFact.REPEATED_SET_UPS, frames, kinds, captures):
         one, several = _TEXTS[_Repetition(kind)]
         text = several.format(len(packets), _name_packets(packets)) if len(packets) > 1 else one

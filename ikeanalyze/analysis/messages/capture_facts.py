@@ -17,6 +17,8 @@ from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 
 #: Columns of one length.
 Rows = Mapping[str, npt.NDArray[Any]]
+#: Number of the packet (None: the whole capture) and text.
+CaptureWarning = tuple[int | None, str]
 
 
 class SharedFact(StrEnum):

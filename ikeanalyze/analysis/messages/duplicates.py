@@ -37,7 +37,7 @@ from ikeanalyze.analysis.grouping import (
     group_order,
     number_within_captures,
 )
-from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, CaptureWarning, Rows, SharedFact
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
@@ -152,6 +152,23 @@ def find_doubled_captures(
     numbers = np.flatnonzero((counts["contents"] >= _MIN_DOUBLED) & (counts["once"] == 0))
     recognised = 2 * counts["copies"] >= counts["datagrams"]
     return [(number, bool(recognised[number])) for number in numbers.tolist()]
+
+
+def warn_of_doubled_captures(
+    columns: Columns, duplicates: DuplicateFrames, facts: CaptureFacts = WHOLE_CAPTURE
+) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture that contains every message at least twice."""
+    warnings: list[tuple[int, CaptureWarning]] = []
+    for number, recognised in find_doubled_captures(columns, duplicates, facts):
+        text = (
+            "the capture has every message at least twice, as a mirror port or a capture of several interfaces does: "
+        )
+        if recognised:
+            text += "the copies are not counted"
+        else:
+            text += "these look like retransmissions and are counted. Read a capture of one point instead"
+        warnings.append((number, (None, text)))
+    return warnings
 
 
 def _count_contents(columns: Columns, duplicates: DuplicateFrames, *, several: bool) -> dict[str, Int64Array]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.messages.association import is_ikev2_init
-from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, CaptureWarning, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 
@@ -40,7 +40,7 @@ _TEXTS: Final = {
 
 def warn_of_wrong_flags(
     state: AnalysisState, rows: Int64Array, facts: CaptureFacts
-) -> list[tuple[int, tuple[int | None, str]]]:
+) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture and each kind of contradiction: the first packet, and a text.
 
     `rows` are the datagrams that `find_wrong_flags` has found.
@@ -50,7 +50,7 @@ def warn_of_wrong_flags(
     kinds = _classify(state, rows)
     captures = state.capture[state.association.handshake[rows]]
     frames = state.datagrams.number[rows].astype(np.int64)
-    warnings: list[tuple[int, tuple[int | None, str]]] = []
+    warnings: list[tuple[int, CaptureWarning]] = []
     for number, kind, packets in facts.group_findings(SharedFact.WRONG_FLAGS, frames, kinds, captures):
         one, several = _TEXTS[_Contradiction(kind)]
         text = several.format(len(packets)) if len(packets) > 1 else one

@@ -7,7 +7,7 @@ from ikeanalyze.analysis.verification.checks import VerificationCheck, describe_
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import get_suite
-from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
+from ikeanalyze.crypto.sk_payload import MessageCipher, UnusableKeyError, select_protection
 from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -90,7 +90,7 @@ def _explain_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> str:
     side = "i" if message.from_initiator else "r"
     for entry in sa.key_sets:
         try:
-            decryptor = Decryptor(entry.keys, get_suite(sa.chosen))
+            decryptor = MessageCipher(entry.keys, get_suite(sa.chosen))
         except UnusableKeyError:
             continue
         if decryptor.has_wrong_encryption_key(message.data, message.from_initiator):
@@ -103,7 +103,7 @@ def _find_key_problem(sa: IkeSaRecord) -> str | None:
     why = "the key files have no key of its IKE SA"
     for entry in sa.key_sets:
         try:
-            Decryptor(entry.keys, get_suite(sa.chosen))
+            MessageCipher(entry.keys, get_suite(sa.chosen))
         except UnusableKeyError as error:
             why = f"its keys cannot be used: {error}"
         else:

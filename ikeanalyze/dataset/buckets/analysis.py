@@ -13,9 +13,8 @@ import polars as pl
 from msgspec import structs
 
 from ikeanalyze._version import installed_version
-from ikeanalyze.analysis.messages.capture_facts import SharedFact
+from ikeanalyze.analysis.messages.capture_facts import CaptureWarning, SharedFact
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.pipeline import CaptureWarning
 from ikeanalyze.analysis.read import read_manifest
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from ikeanalyze._version import installed_version
-from ikeanalyze.analysis.messages.capture_facts import SharedFact
+from ikeanalyze.analysis.messages.capture_facts import CaptureWarning, SharedFact
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.pipeline import CaptureContext, CaptureWarning, build_tables, survey_frames
+from ikeanalyze.analysis.pipeline import CaptureContext, build_tables, survey_frames
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
 from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering

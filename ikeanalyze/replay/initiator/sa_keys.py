@@ -7,7 +7,7 @@ from typing import Final
 from ikeanalyze.crypto.algorithms import IkeSuite, PrfAlgorithm
 from ikeanalyze.crypto.auth import combined_int_auth, get_int_auth_octets, int_auth
 from ikeanalyze.crypto.key_schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, Decryptor, EncryptedPayload
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, EncryptedPayload, MessageCipher
 from ikeanalyze.crypto.skf_fragments import encrypt_message_or_fragments
 from ikeanalyze.keys.key_set import Derivation, KeySet, Origin
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2, Header
@@ -101,4 +101,4 @@ class IkeSaKeys:
                 **asdict(self.keys),
             )
         )
-        self._decryptor = Decryptor(self.key_sets[-1], self._suite)
+        self._decryptor = MessageCipher(self.key_sets[-1], self._suite)

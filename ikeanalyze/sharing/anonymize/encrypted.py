@@ -15,7 +15,7 @@ from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import (
-    Decryptor,
+    MessageCipher,
     UnusableKeyError,
     find_encrypted_payload,
     get_iv,
@@ -37,7 +37,7 @@ class EncryptedMessageRewriter:
         self.used = UsedKeyCollector()
         self._replaced: dict[bytes, bytes] = {}
         self._pseudonyms = pseudonyms
-        self._decryptors: dict[tuple[int, IkeSuite | None], Decryptor | None] = {}
+        self._decryptors: dict[tuple[int, IkeSuite | None], MessageCipher | None] = {}
 
     def get_contents(self) -> KeyedContents:
         """What was collected."""
@@ -54,11 +54,11 @@ class EncryptedMessageRewriter:
             if decryptor is not None:
                 self._rewrite(state, encrypted, message, decryptor)
 
-    def _get_decryptor(self, keys: KeySet, suite: IkeSuite | None) -> Decryptor | None:
+    def _get_decryptor(self, keys: KeySet, suite: IkeSuite | None) -> MessageCipher | None:
         place = id(keys), suite
         if place not in self._decryptors:
             try:
-                self._decryptors[place] = Decryptor(keys, suite)
+                self._decryptors[place] = MessageCipher(keys, suite)
             except UnusableKeyError:
                 self._decryptors[place] = None
         return self._decryptors[place]
@@ -68,7 +68,7 @@ class EncryptedMessageRewriter:
         state: AnalysisState,
         encrypted: MessageBytes,
         content: DecodedMessage,
-        decryptor: Decryptor,
+        decryptor: MessageCipher,
     ) -> None:
         """Rewrite a message, or the fragments of one, whose payloads may begin in one and end in another."""
         datagrams = state.datagrams

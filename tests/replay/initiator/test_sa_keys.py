@@ -68,11 +68,11 @@ def opened_of(sent):
 
 
 def test_the_other_side_opens_what_was_encrypted():
-    from ikeanalyze.crypto.sk_payload import Decryptor
+    from ikeanalyze.crypto.sk_payload import MessageCipher
 
     _, _, made, _ = sa_keys()
     (message,), inside = made.encrypt_message(37, 5, [(41, b"\0\0\x40\0")], None)
-    opened = Decryptor(made.key_sets[0]).decrypt(message, from_initiator=True)
+    opened = MessageCipher(made.key_sets[0]).decrypt(message, from_initiator=True)
     assert (opened.plaintext, opened.first) == (inside.plaintext, inside.first)
     assert message[19] == 0x08
     assert made.decrypt_payload(find_encrypted_payload(message)) is None  # it is ours, not the responder's

@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.analysis.handshakes.contents.handshake_contents import summarise_contents
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import MessageCipher, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, nameless, table
@@ -64,7 +64,7 @@ def test_a_chain_that_breaks_off():
 def _encrypted(sa, first, plaintext):
 
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.INFORMATIONAL, ike.INITIATOR, 2, 0)
-    data = encrypt_message(Decryptor(sa.key_sets[0]), header, first, plaintext, bytes(16))
+    data = encrypt_message(MessageCipher(sa.key_sets[0]), header, first, plaintext, bytes(16))
     return sa._message([data], ike.INFORMATIONAL, 2, True, False)
 
 
