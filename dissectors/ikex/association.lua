@@ -8,12 +8,16 @@ request, in another version, belongs to the request. A request after a REDIRECT 
 same IKE_SA_INIT request, more than 2 minutes after the initiator's next request, is a replay of recorded traffic and
 begins another IKE SA. Peers with a seeded random generator choose both SPIs again: a response with the SPIs of an
 earlier IKE SA answers the latest request, unless it repeats the response of the earlier one. ]]
+local Datagram = require("ikex.datagram")
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
 
 local Association = {}
 Association.__index = Association
 
+-- The counts of all candidates, in the array part of their tables: with these under names, and with what few candidates
+-- have, a table has place for 16 fields instead of 8, which takes 320 bytes more for each IKE SA.
+local REQUESTS, RESPONSES = 1, 2 -- of IKE_SA_INIT, with retransmissions
 local INITS = { [34] = true, [38] = true }
 local INFORMATIONAL_V1 = 5
 local NO_SPI = ("\0"):rep(8)
@@ -75,15 +79,16 @@ function Association:resolve_alias(endpoint)
 end
 
 --- A capture duplicate of IKE_SA_INIT with another address of the initiator shows an address translation: treat both
--- endpoints as the same. `original`: addresses and ports of the first copy.
+-- endpoints as the same. `original`: the first copy.
 function Association:add_translation(parsed, original)
     local head = parsed.head
-    if not original or head.exchange ~= 34 or head.major ~= 2 then
+    local side = head.response and "destination" or "source"
+    local address, port = Datagram.get_endpoint(original, side)
+    if not address or head.exchange ~= 34 or head.major ~= 2 then
         return
     end
-    local side = head.response and "destination" or "source"
     local translated = self:resolve_alias(format_endpoint(parsed[side], parsed[side .. "_port"]))
-    local untranslated = self:resolve_alias(format_endpoint(original[side], original[side .. "_port"]))
+    local untranslated = self:resolve_alias(format_endpoint(address, port))
     if translated < untranslated then
         self.alias[untranslated] = translated
     elseif untranslated < translated then
@@ -102,7 +107,7 @@ end
 
 -- A group has candidates by address only if it has several: most SPIs are used once.
 local function add_candidate(group, parsed, endpoint, address)
-    local candidate = { protocol = parsed.head.major, address = address, requests = 0, responses = 0, next_index = 1 }
+    local candidate = { 0, 0, protocol = parsed.head.major, address = address }
     local previous = group.by_endpoint[endpoint]
     if previous then
         previous.closed = true -- the SPI is used again
@@ -178,17 +183,31 @@ local function find_latest_replay(candidate)
     return candidate
 end
 
+-- Note that no other request is expected. In Lua 5.2, a field that is set to nil takes memory.
+local function clear_retry(candidate)
+    if candidate.retry_requested then
+        candidate.retry_requested = nil
+    end
+end
+
+-- The time of the first request of a candidate, which has several or one.
+local function find_first_request(candidate)
+    return candidate.first_requested_at or candidate.requested_at
+end
+
 -- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
 -- If a REDIRECT gave it another SPI, it sent none with this one. Requests before IKE_SA_INIT do not count: if the
 -- capture begins within the IKE SA, the clock was set back.
 local function has_moved_on(candidate, time)
     local sa = candidate.protocol == 2 and not candidate.continued_by_other and candidate.sa
     local requests = sa and sa.requests_initiator or {}
-    local pair = requests[candidate.next_index]
-    while pair and (INITS[pair.exchange] or pair.request[1].time < candidate.first_requested_at) do
-        candidate.next_index = candidate.next_index + 1
-        pair = requests[candidate.next_index]
+    local index = candidate.next_index or 1
+    local pair = requests[index]
+    while pair and (INITS[pair.exchange] or pair.request[1].time < find_first_request(candidate)) do
+        index = index + 1
+        pair = requests[index]
     end
+    candidate.next_index = index
     return pair and time - pair.request[1].time > MAX_LIFETIME or false
 end
 
@@ -235,14 +254,14 @@ end
 -- Whether the capture begins within the IKE SA of a candidate: it has later messages, and IKE_SA_INIT at most as a
 -- refusal.
 local function begins_within(candidate)
-    return candidate.protocol == 2 and candidate.begins_later and candidate.requests == 0 and not candidate.answered
+    return candidate.protocol == 2 and candidate.begins_later and candidate[REQUESTS] == 0 and not candidate.answered
 end
 
 -- The IKE SA of later messages that came before its request, if it is the only one with this SPI. Those of IKEv1 do not
 -- tell which address is the initiator's.
 local function find_without_request(group, parsed, address)
     local only, version = group.only, parsed.head.major
-    local fits = group.count == 1 and only.requests == 0 and only.protocol == version
+    local fits = group.count == 1 and only[REQUESTS] == 0 and only.protocol == version
     return fits and (version == 1 or only.address == address or begins_within(only)) and only or nil
 end
 
@@ -292,9 +311,11 @@ local function associate_request(self, group, parsed, endpoint, address)
         unread[#unread + 1] = candidate
     end
     group.by_endpoint[endpoint] = candidate
-    candidate.first_requested_at = candidate.first_requested_at or parsed.time
-    candidate.requests, candidate.requested_at = candidate.requests + 1, parsed.time
-    candidate.retry_requested = false
+    if candidate[REQUESTS] > 0 then
+        candidate.first_requested_at = find_first_request(candidate)
+    end
+    candidate[REQUESTS], candidate.requested_at = candidate[REQUESTS] + 1, parsed.time
+    clear_retry(candidate)
     return candidate
 end
 
@@ -306,7 +327,7 @@ end
 
 -- Whether a response repeats the last one of the IKE SA of a candidate, because a request of it has no response yet.
 local function repeats_response(candidate, parsed)
-    return candidate.last_response == parsed.digest and candidate.requests > candidate.responses
+    return candidate.last_response == parsed.digest and candidate[REQUESTS] > candidate[RESPONSES]
         and parsed.time - candidate.requested_at <= MAX_LIFETIME
 end
 
@@ -314,7 +335,7 @@ end
 -- response has, is another one that the response does not repeat.
 local function find_later_request(group, candidate, parsed, endpoint)
     local latest = group.by_endpoint[endpoint]
-    if latest and latest ~= candidate and latest.requests > 0 and not latest.answered
+    if latest and latest ~= candidate and latest[REQUESTS] > 0 and not latest.answered
         and latest.protocol == parsed.head.major and not repeats_response(candidate, parsed) then
         return latest
     end
@@ -337,18 +358,18 @@ local function associate_response(self, group, parsed, endpoint, address)
     if not candidate then
         candidate = add_candidate(group, parsed, endpoint, address)
     end
-    candidate.retry_requested = false
+    clear_retry(candidate)
     if head.next == message.NOTIFY then -- a response that accepts the request begins with SA
         local notifies = read_notifies(parsed.data)
         for kind in pairs(Association.ASKS_AGAIN) do
-            candidate.retry_requested = candidate.retry_requested or notifies[kind] or false
+            candidate.retry_requested = candidate.retry_requested or notifies[kind]
         end
         if notifies[REDIRECT] then
             candidate.redirected = parsed.time
         end
     end
     candidate.answered = candidate.answered or not candidate.retry_requested
-    candidate.responses, candidate.last_response = candidate.responses + 1, parsed.digest
+    candidate[RESPONSES], candidate.last_response = candidate[RESPONSES] + 1, parsed.digest
     return candidate
 end
 
@@ -447,7 +468,7 @@ function Association:associate(parsed)
     end
     local group = self.groups[head.spi_i]
     if not group then
-        group = { by_digest = {}, by_endpoint = {}, unread = {}, sas = {}, count = 0 }
+        group = { by_digest = {}, by_endpoint = {}, unread = {}, count = 0 } -- and its IKE SAs, as a list
         self.groups[head.spi_i] = group
     end
     local is_request
@@ -492,7 +513,7 @@ function Association:associate(parsed)
     end
     if not candidate.sa then
         candidate.sa = self.new_sa(parsed)
-        group.sas[#group.sas + 1] = candidate.sa
+        group[#group + 1] = candidate.sa
     end
     if head.spi_r ~= NO_SPI or (not init and head.major == 2) then
         add_key(self, candidate, parsed)

@@ -146,15 +146,12 @@ local function add_datagram(self, datagram, parsed)
     local number = datagram[NUMBER]
     local original = self.duplicates:original(datagram, parsed)
     if original then
-        self.association:add_translation(parsed, original.endpoints)
+        self.association:add_translation(parsed, original)
         add_to_frame(self, number, { number = number, time = datagram[TIME], duplicate_of = original })
         return
     end
     if parsed.init then
-        datagram.endpoints = {
-            source = parsed.source, source_port = parsed.source_port,
-            destination = parsed.destination, destination_port = parsed.destination_port,
-        }
+        Datagram.set_endpoints(datagram, parsed)
     end
     for _, held in ipairs(self.association:release(parsed)) do
         add_new(self, held.datagram, held.parsed)
@@ -166,7 +163,7 @@ end
 -- bytes agree as far as they were captured. Without it, the datagram would count as a different message.
 local function find_complete_digest(self, datagram, parsed)
     local group = self.association.groups[parsed.head.spi_i]
-    for _, sa in ipairs(group and group.sas or {}) do
+    for _, sa in ipairs(group or NONE) do
         for _, pair in ipairs(sa.list) do
             if pair.message_id == parsed.head.message_id and pair.exchange == parsed.head.exchange then
                 for _, slot in ipairs({ pair.request or false, pair.response or false }) do

@@ -74,7 +74,7 @@ function Conversation:new_sa(parsed)
     self:add_to_path(sa)
     -- IKE_SA_INIT shows who is who; later messages between these two addresses are of the one or of the other
     if parsed.init and head.major == 2 and head.from_initiator ~= head.response and sa.initiator ~= sa.responder then
-        sa.first_hosts = sa.path.hosts
+        sa.first_path = sa.path
     end
     local list = self:of_hosts(sa)
     list[#list + 1] = sa
@@ -119,15 +119,15 @@ function Conversation:renumber()
     end
 end
 
--- Put an IKE SA into its path: the IKE SAs with the same initiator and responder, its `hosts`. `added`: their datagrams
--- so far; `repeated`: a message may have been sent more than once; `settled`: `added` when the module `paths` decided.
+-- Put an IKE SA into its path: the IKE SAs with the same initiator and responder. `added`: their datagrams so far;
+-- `repeated`: a message may have been sent more than once; `settled`: `added` when the module `paths` decided.
 function Conversation:add_to_path(sa)
     local key = sa.initiator .. " " .. sa.responder
     local path = self.paths[key]
     if not path then
         path = {
             sas = {}, added = 0, repeated = false, settled = 0,
-            hosts = { initiator = sa.initiator, responder = sa.responder },
+            initiator = sa.initiator, responder = sa.responder, -- and `forth`, `back`: see `pack_hosts`
         }
         self.paths[key] = path
     end
@@ -149,13 +149,13 @@ end
 -- Whether the initiator sent a message of IKEv2: its flag, unless that contradicts the addresses of IKE_SA_INIT. No NAT
 -- and no MOBIKE turns these round, since they give a host another address than that of its peer.
 local function is_from_initiator(sa, parsed)
-    local flag, hosts = parsed.head.from_initiator, sa.first_hosts
-    if not hosts or parsed.init then
+    local flag, path = parsed.head.from_initiator, sa.first_path
+    if not path or parsed.init then
         return flag
     elseif flag then
-        return not (parsed.source == hosts.responder and parsed.destination == hosts.initiator)
+        return not (parsed.source == path.responder and parsed.destination == path.initiator)
     end
-    return parsed.source == hosts.initiator and parsed.destination == hosts.responder
+    return parsed.source == path.initiator and parsed.destination == path.responder
 end
 
 -- The bytes of an IPv4 address, nil if it is another one.
@@ -165,21 +165,21 @@ local function pack_ipv4(address)
 end
 
 -- Note the bytes of the addresses of a message of the initiator, and of one of the responder, in IPv4; false in IPv6.
-local function pack_hosts(hosts)
-    local initiator, responder = pack_ipv4(hosts.initiator), pack_ipv4(hosts.responder)
-    hosts.forth = initiator and responder and initiator .. responder or false
-    hosts.back = initiator and responder and responder .. initiator or false
+local function pack_hosts(path)
+    local initiator, responder = pack_ipv4(path.initiator), pack_ipv4(path.responder)
+    path.forth = initiator and responder and initiator .. responder or false
+    path.back = initiator and responder and responder .. initiator or false
 end
 
 --- Whether the flag of the initiator contradicts the source and destination address, `addresses`, of a message in IPv4.
 function Conversation.contradicts_flag(sa, addresses, from_initiator)
-    local hosts = sa.first_hosts
-    if not hosts then
+    local path = sa.first_path
+    if not path then
         return false
-    elseif hosts.forth == nil then
-        pack_hosts(hosts)
+    elseif path.forth == nil then
+        pack_hosts(path)
     end
-    return addresses == (from_initiator and hosts.back or hosts.forth)
+    return addresses == (from_initiator and path.back or path.forth)
 end
 
 -- Whether the initiator sent the message, whether the initiator sent the request of its exchange, and whether it is the
@@ -280,6 +280,21 @@ local function count_bytes(sa, sender, datagram)
     datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = by_initiator, by_responder
 end
 
+-- Note another port of the initiator. Most IKE SAs have one at most: a table would take 96 bytes.
+local function note_other_port(sa, port)
+    if not sa.other_port then
+        sa.other_port = port
+    elseif port ~= sa.other_port then
+        sa.more_ports = sa.more_ports or {}
+        sa.more_ports[port] = true
+    end
+end
+
+--- Whether the initiator of an IKE SA sent or received a message on a port.
+function Conversation.uses_port(sa, port)
+    return port == sa.initiator_port or port == sa.other_port or (sa.more_ports and sa.more_ports[port]) or false
+end
+
 -- Add a datagram to its slot, and to the counts of its IKE SA. `sender`, `requester`, `response`: see `find_roles`;
 -- `port`: of the initiator; `last_time`: us, of its last frame.
 local function append(self, sa, datagram, exchange, message_id, sender, requester, response, port, last_time)
@@ -305,8 +320,7 @@ local function append(self, sa, datagram, exchange, message_id, sender, requeste
     sa.changed, sa.exchanges = true, nil
     note_hops(sa, sender, datagram[TTL])
     if port ~= sa.initiator_port then
-        sa.other_ports = sa.other_ports or {}
-        sa.other_ports[port] = true
+        note_other_port(sa, port)
     end
     if last_time > sa.last_time then
         sa.last_time = last_time

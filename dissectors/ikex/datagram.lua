@@ -7,7 +7,7 @@ others read the names, for example `datagram.time`.
 Fields that few datagrams have are stored under their names: `data` (the kept bytes of the message), `clear` (it is not
 encrypted), `next` (type of its first payload), `lacks_encryption` (see `exchanges.is_in_clear`), `last_time`, `frames`,
 `numbers`, `repeated`, `ip_fragments`, `incomplete` (the capture lacks bytes of its IP fragments or TCP segments),
-`endpoints`, `surplus` (number of bytes after the message); and those of the module `contents`. ]]
+`endpoints` (see `get_endpoint`), `surplus` (number of bytes after the message); and those of the module `contents`. ]]
 local message = require("ikex.message")
 
 local Datagram = {}
@@ -56,6 +56,23 @@ function Datagram.new_encrypted(number, time, bytes, ttl, ip_id, size, fragment,
     return setmetatable({
         number, time, bytes, ttl, ip_id, size, fragment, total, digest, false, 0, 0, false, true,
     }, METATABLE)
+end
+
+--- Note where a datagram of IKE_SA_INIT came from and went to; `parsed`: has the fields source, source_port,
+-- destination and destination_port. Under these names, they would take 216 bytes instead of 120.
+function Datagram.set_endpoints(datagram, parsed)
+    datagram.endpoints = { parsed.source, parsed.source_port, parsed.destination, parsed.destination_port }
+end
+
+--- Address and port of a side ("source" or "destination") of a datagram; nil if they have not been noted.
+function Datagram.get_endpoint(datagram, side)
+    local endpoints = datagram.endpoints
+    if not endpoints then
+        return nil
+    elseif side == "source" then
+        return endpoints[1], endpoints[2]
+    end
+    return endpoints[3], endpoints[4]
 end
 
 return Datagram

@@ -4,6 +4,7 @@ A response has the identifier of its request; the same identifier with the same 
 State attribute connects the pairs of one EAP conversation. A conversation belongs to the handshake whose responder had
 an unanswered request during every pair of it; if several fit, the station ids decide. Requests that a proxy sends for
 a client whose request is in the capture as well are left out. RADIUS packets in IP fragments are not read. ]]
+local Conversation = require("ikex.conversation")
 local Duplicates = require("ikex.duplicates")
 local exchanges = require("ikex.exchanges")
 local packet = require("ikex.packet")
@@ -252,7 +253,7 @@ local function matches_station_ids(view, sa, by_port)
     local called = (view.called or ""):match("^[^%[]*")
     if by_port then
         local number = tonumber(port:match("^(%d+)%]$"))
-        if not number or (number ~= sa.initiator_port and not (sa.other_ports or {})[number]) then
+        if not number or not Conversation.uses_port(sa, number) then
             return false
         end
     end

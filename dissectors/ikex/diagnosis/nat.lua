@@ -2,6 +2,7 @@
 
 Each side sends the SHA-1 of the SPIs with the address and port that it sends from and to. A hash that does not fit what
 the capture saw shows that an address was changed on the way. ]]
+local Datagram = require("ikex.datagram")
 local hashes = require("ikex.crypto.hashes")
 local message = require("ikex.message")
 
@@ -79,21 +80,16 @@ function nat.is_initiator_behind(capture, sa, init)
         return true
     end
     local request, response = find_latest(init and init.requests or {}), find_latest(init and init.responses or {})
-    local sent = request and request.endpoints
-    if sent and differs(request.data, SOURCE_IP, sent.source, sent.source_port) then
-        return true
-    end
-    local received = response and response.endpoints
-    return received and differs(response.data, DESTINATION_IP, received.destination, received.destination_port)
+    return request and differs(request.data, SOURCE_IP, Datagram.get_endpoint(request, "source"))
+        or response and differs(response.data, DESTINATION_IP, Datagram.get_endpoint(response, "destination"))
         or false
 end
 
 --- Whether the responder is behind a NAT; false if it is unknown. `init`: the last IKE_SA_INIT exchange, or nil.
 function nat.is_responder_behind(init)
     local request, response = find_latest(init and init.requests or {}), find_latest(init and init.responses or {})
-    local sent, received = request and request.endpoints, response and response.endpoints
-    return sent and differs(request.data, DESTINATION_IP, sent.destination, sent.destination_port)
-        or received and differs(response.data, SOURCE_IP, received.source, received.source_port)
+    return request and differs(request.data, DESTINATION_IP, Datagram.get_endpoint(request, "destination"))
+        or response and differs(response.data, SOURCE_IP, Datagram.get_endpoint(response, "source"))
         or false
 end
 
