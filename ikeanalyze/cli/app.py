@@ -93,9 +93,9 @@ class _LazyGroup(ExamplesInHelp, TyperGroup):
             status = INTERRUPTED
         except SystemExit as end:  # Click exits with status 1 if the pipe for the help is closed
             status = 0 if isinstance(end.__context__, BrokenPipeError) else end.code
-        except OSError as error:  # from --help and --version only: commands handle their own
+        except OSError as error:  # from --help, --version and --install-completion only: commands handle their own
             close_stdout()
-            log_stderr(f"standard output: cannot be written: {error.strerror or error}")
+            log_stderr(f"{error.filename or 'standard output'}: cannot be written: {error.strerror or error}")
             status = FAILED
         except Exception as error:
             status = _report_usage_error(error)

@@ -97,3 +97,9 @@ def test_commands_options_and_values_are_completed(shell, environment):
     assert "--format" in complete(shell, "ikeanalyze report --form", environment)
     assert "markdown" in complete(shell, "ikeanalyze report --format mark", environment)
     assert "--dry-run" in complete(shell, "ikeanalyze wireshark install --dr", environment)
+
+
+def test_a_home_that_cannot_be_written_is_named(environment):
+    command = ["bash", "-c", "ikeanalyze --install-completion bash; exit $?"]
+    done = subprocess.run(command, env={**environment, "HOME": "/dev/null"}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "ikeanalyze: /dev/null: cannot be written: File exists\n")

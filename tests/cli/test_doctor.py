@@ -95,6 +95,23 @@ def test_a_program_that_does_not_start(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("opens", "state", "found"),
+    [("any", "ok", "2 interfaces"), ("eth0", "lacks", "dumpcap may not open interfaces")],
+)
+def test_an_interface_is_opened_because_dumpcap_lists_them_to_everyone(tmp_path, monkeypatch, opens, state, found):
+    program = tmp_path / "dumpcap"
+    program.write_text(
+        "#!/bin/sh\n"
+        'if [ "$*" = "-D -M" ]; then printf "1. eth0\\t\\t\\t0\\n2. any\\t\\t\\t0\\n"; exit 0; fi\n'
+        f'[ "$*" = "-L -M -i {opens}" ]\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = doctor._check_capturing()
+    assert (check.state, check.found) == (state, found)
+
+
+@pytest.mark.parametrize(
     ("requirement", "state"),
     [
         ("polars>=9999.1", "broken"),

@@ -183,12 +183,16 @@ def _check_capturing() -> RequirementCheck:
     name, needed_for = "right to capture", "recording captures"
     if shutil.which("dumpcap") is None:
         return _lacks(name, "no dumpcap", needed_for, "apt install wireshark-common")
-    status, text = _run("dumpcap", "-D", "-M")
-    interfaces = [line for line in text.splitlines() if line.strip()]
-    if status == 0 and interfaces:
-        return _ok(name, f"{len(interfaces)} interfaces", needed_for)
     remedy = "dpkg-reconfigure wireshark-common, then usermod -aG wireshark $USER and log in again; or as root"
-    return _lacks(name, "dumpcap sees no interface", needed_for, remedy)
+    status, text = _run("dumpcap", "-D", "-M")
+    interfaces = re.findall(r"^\d+\. ([^\t]+)", text, re.MULTILINE)
+    if status != 0 or not interfaces:
+        return _lacks(name, "dumpcap sees no interface", needed_for, remedy)
+    # dumpcap lists interfaces to everyone; its list of their link layers comes from opening one.
+    status, _text = _run("dumpcap", "-L", "-M", "-i", "any" if "any" in interfaces else interfaces[0])
+    if status != 0:
+        return _lacks(name, "dumpcap may not open interfaces", needed_for, remedy)
+    return _ok(name, f"{len(interfaces)} interfaces", needed_for)
 
 
 def _run(*arguments: str) -> tuple[int | None, str]:
