@@ -6,6 +6,7 @@ only if it does not exist, if it is unchanged since its installation, or with `f
 under a temporary name and then renamed, so that they are never incomplete.
 """
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,12 +14,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.plugin import PluginError
 from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest, read_manifest
 from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile, is_state_file
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
+
+#: Errors of a folder that another user owns, or that is not in a file system for files of users.
+_NOT_WRITABLE: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)
 
 
 class FileStatus(StrEnum):
@@ -239,4 +244,10 @@ def _write(path: Path, content: bytes) -> None:
 
 def _make_plugin_error(error: OSError) -> PluginError:
     reason = error.strerror or type(error).__name__
-    return PluginError(f"{error.filename}: {reason}" if error.filename else reason)
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        remedy = "Rename or remove what is in the place of a folder of Wireshark"
+    elif error.errno in _NOT_WRITABLE:
+        remedy = "Wireshark's personal folders have to be your own: check their owner, and that HOME is your directory"
+    else:
+        remedy = "Correct that, and run the command again"
+    return PluginError(f"{error.filename}: {reason}. {remedy}" if error.filename else f"{reason}. {remedy}")

@@ -175,10 +175,16 @@ def test_a_folder_in_place_of_a_file_is_kept(folders):
 def test_a_file_in_the_way_of_a_folder(folders):
     folders.plugins.mkdir(parents=True)
     (folders.plugins / "ikex").write_text("mine")
-    with pytest.raises(PluginError, match="ikex"):
+    with pytest.raises(PluginError, match=r"ikex: (File exists|Not a directory). Rename or remove"):
         install_files(FILES, folders, "1")
     assert (folders.plugins / "ikex").read_text() == "mine"
     assert [name for name in os.listdir(folders.plugins) if name.startswith(".ikeanalyze-")] == []
+
+
+def test_a_personal_folder_that_cannot_be_made():
+    folders = WiresharkFolders(Path("/proc/plugins"), Path("/proc/profiles"), told=True)  # Linux makes no folders there
+    with pytest.raises(PluginError, match=r"^/proc/plugins: .*your own: check their owner, and that HOME"):
+        install_files(FILES, folders, "1")
 
 
 def test_uninstalling_nothing_removes_nothing(folders):
