@@ -15,6 +15,8 @@ from ikeanalyze.analysis.exchanges.answers import (
     match_responses,
 )
 from ikeanalyze.analysis.exchanges.capture_point import (
+    GIVEN,
+    NetworkPath,
     determine_paths,
     infer_capture_sides,
 )
@@ -49,7 +51,6 @@ from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.handshakes.repeated_set_ups import warn_of_repeated_set_ups
-from ikeanalyze.analysis.handshakes.uncertain_times import warn_of_times
 from ikeanalyze.analysis.messages.association import (
     SaAssociation,
     associate_datagrams,
@@ -66,7 +67,6 @@ from ikeanalyze.analysis.messages.duplicates import (
 )
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, reassemble_clear_messages
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
-from ikeanalyze.analysis.messages.missing_fragments import warn_of_missing_fragments
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
@@ -382,7 +382,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     # while this thread groups handshakes, unless a table of polars in the other one needs the memory
     volumes = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
-    warnings += warn_of_times(state, handshakes, path, facts)
+    warnings += _warn_of_times(state, handshakes, path, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
@@ -590,7 +590,11 @@ def _warn_of_messages(
     run: _PipelineRun, grouped: _CaptureDatagrams, state: AnalysisState
 ) -> list[tuple[int, CaptureWarning]]:
     """Return the warnings about the messages of the captures."""
-    warnings = warn_of_missing_fragments(state, run.facts)
+    warnings: list[tuple[int, CaptureWarning]] = []
+    if len(state.lacking_fragments) or run.facts.partial:
+        from ikeanalyze.analysis.messages.missing_fragments import warn_of_missing_fragments  # rarely needed
+
+        warnings += warn_of_missing_fragments(state, run.facts)
     warnings += warn_of_doubled_captures(run.traffic.columns, grouped.duplicates, run.facts)
     wrong_flags = find_wrong_flags(state.datagrams, state.association)
     if len(wrong_flags) or run.facts.partial:
@@ -599,6 +603,17 @@ def _warn_of_messages(
         warnings += warn_of_wrong_flags(state, wrong_flags, run.facts)
     warnings += warn_of_decrypted_captures(state, run.facts)
     return warnings + warn_of_repeated_set_ups(state, run.facts)
+
+
+def _warn_of_times(
+    state: AnalysisState, handshakes: HandshakeColumns, path: NetworkPath, facts: CaptureFacts
+) -> list[tuple[int, CaptureWarning]]:
+    """Return the warnings about set-up times and the given round-trip time."""
+    if not (facts.partial or handshakes.uncertain.any() or (path.rtt_source == GIVEN).any()):
+        return []
+    from ikeanalyze.analysis.handshakes.uncertain_times import warn_of_times  # rarely needed
+
+    return warn_of_times(state, handshakes, path, facts)
 
 
 def _summarise_contents(

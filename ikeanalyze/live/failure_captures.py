@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.tables.layouts import FAILURES
 from ikeanalyze.capture.formats import pcapng_blocks
 from ikeanalyze.capture.formats.records import Interface
 from ikeanalyze.io.atomic_write import open_output
@@ -20,8 +21,6 @@ from ikeanalyze.live.packet_ring import CapturedPacket, PacketRing
 _ORDER: Final = "<"
 _NANOSECONDS: Final = 9
 _WORDS: Final = Struct("<2I")
-#: A handshake that is cut may have succeeded.
-_FAILURES: Final = ("failed", "unanswered", "half-open")
 
 
 class FailureCaptures:
@@ -45,7 +44,7 @@ class FailureCaptures:
         Raises:
             OSError: a file cannot be written.
         """
-        failed = analysis.handshakes.filter(pl.col("outcome").cast(pl.String).is_in(_FAILURES))
+        failed = analysis.handshakes.filter(pl.col("outcome").cast(pl.String).is_in(FAILURES))
         rows = failed.select("handshake", "start_ns", "spi_i", pl.col("outcome").cast(pl.String)).iter_rows()
         for handshake, start_ns, spi_i, outcome in rows:
             frames = analysis.frames.filter(pl.col("handshake") == handshake)["number"]

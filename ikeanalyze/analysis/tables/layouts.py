@@ -34,6 +34,8 @@ KINDS: Final = EnumType(("request", "response"))
 OUTCOMES: Final = EnumType(("established", "completed", "failed", "unanswered", "half-open", "cut"))
 #: Outcomes of handshakes that succeeded, as far as the capture shows.
 SUCCESSES: Final = ("established", "completed")
+#: Outcomes of those that did not. One that is cut may have succeeded.
+FAILURES: Final = ("failed", "unanswered", "half-open")
 VANTAGES: Final = EnumType(("initiator", "responder", "unknown"))
 
 #: One row is one frame that carries (a part of) an IKE, RADIUS or HIP message. A TCP segment that carries parts of

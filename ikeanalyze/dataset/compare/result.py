@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.tables.layouts import FAILURES
 from ikeanalyze.dataset.compare.columns import RowCondition, Value
 
 Values = npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ class ComparisonGroup:
     @property
     def failures(self) -> int:
         """Handshakes that failed, were unanswered or stayed half-open, without truncated ones."""
-        return sum(self.outcomes[outcome] for outcome in ("failed", "unanswered", "half-open"))
+        return sum(self.outcomes[outcome] for outcome in FAILURES)
 
 
 @dataclass(frozen=True, slots=True)

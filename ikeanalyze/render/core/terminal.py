@@ -16,10 +16,14 @@ from ikeanalyze.render.core.table import fit_columns, format_lines, pad_text
 _MIN_WIDTH: Final = 60
 #: Names of facts that are shown in colour.
 _PROBLEMS: Final = ("diagnosis", "damaged", "warnings", "one-sided", "malformed", "cut by the snaplen")
-
-
 #: Colours of outcomes that are not a success.
-_OUTCOMES: Final = {"failed": "red", "unanswered": "red", "half-open": "red", "cut": "yellow", "not made": "yellow"}
+OUTCOME_STYLES: Final = {
+    "failed": "red",
+    "unanswered": "red",
+    "half-open": "red",
+    "cut": "yellow",
+    "not made": "yellow",
+}
 
 
 class TextStyler:
@@ -72,7 +76,7 @@ def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = No
 
 def get_headline_style(outcome: str | None, success: str = "bold cyan") -> str:
     """Return the style of a title with this outcome of a handshake; `success`: the style of all others."""
-    return f"bold {_OUTCOMES[outcome]}" if outcome in _OUTCOMES else success
+    return f"bold {OUTCOME_STYLES[outcome]}" if outcome in OUTCOME_STYLES else success
 
 
 def _format_section(section: Section, paint: TextStyler) -> Iterator[str]:
@@ -123,7 +127,7 @@ def _format_table(section: TableSection, paint: TextStyler) -> Iterator[str]:
     yield "  " + paint(next(text), "dim")
     for i, line in enumerate(text):
         row = section.rows[i]
-        style = _OUTCOMES.get(row[-1].split(":")[0], "") if section.columns[-1].name == "outcome" else ""
+        style = OUTCOME_STYLES.get(row[-1].split(":")[0], "") if section.columns[-1].name == "outcome" else ""
         if section.sums and i == len(section.rows) - 1:
             style = "bold"
         yield "  " + paint(line, style)

@@ -6,7 +6,7 @@ from typing import Final, TextIO
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.table import TableColumn, fit_columns, format_lines
-from ikeanalyze.render.core.terminal import TextStyler
+from ikeanalyze.render.core.terminal import OUTCOME_STYLES, TextStyler
 from ikeanalyze.render.core.values import (
     UNKNOWN,
     escape_text,
@@ -36,7 +36,6 @@ _USUAL: Final = (
     *("12:00:00.000", "1000000", "2001:db8:100:200::1000", "2001:db8:100:200::1000"),
     *("curve25519 + ml-kem-768", "100,000.000", "100", "100,000", "10", "failed: NO_PROPOSAL_CHOSEN"),
 )
-_STYLES: Final = {"failed": "red", "unanswered": "red", "half-open": "red", "cut": "yellow"}
 
 
 class LiveTable:
@@ -69,7 +68,7 @@ class LiveTable:
         lines = format_lines(_COLUMNS, rows, self._fitted)
         next(lines)  # the heading
         for line, row in zip(lines, texts, strict=True):
-            self._write(line, _STYLES.get(row["outcome"] or "", ""))
+            self._write(line, OUTCOME_STYLES.get(row["outcome"] or "", ""))
             for diagnosis in list_diagnoses(row)[:1]:
                 for part in wrap(format_diagnosis(diagnosis), self._paint.width - 2, break_on_hyphens=False):
                     self._write(f"  {part}", "dim")
