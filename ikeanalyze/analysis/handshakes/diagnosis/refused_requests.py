@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import RefusedRequest, get_message_room
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 #: Least bytes of the payloads of a successful response. CREATE_CHILD_SA: a CHILD_SA needs less than an IKE SA, an SA
 #: payload with a single transform (4 + 12 + 8), a nonce of 16 bytes (4 + 16) and two traffic selectors of IPv4
@@ -22,6 +23,8 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 _LEAST_BYTES: Final = {ExchangeType.CREATE_CHILD_SA: 92, ExchangeType.IKE_FOLLOWUP_KE: 40}
 #: A side answers TEMPORARY_FAILURE while it rekeys or closes the SA itself (RFC 7296, 2.25): fewer are normal.
 _MANY_TEMPORARY: Final = 3
+#: Refusals of a new CHILD_SA that depend on its networks.
+_OF_NETWORKS: Final = (NotifyType.TS_UNACCEPTABLE.label, NotifyType.NO_PROPOSAL_CHOSEN.label)
 
 
 class Purpose(StrEnum):
@@ -119,7 +122,7 @@ def _makes_up_for(refused: LaterRequest, other: LaterRequest) -> bool:
         return True
     if (refused.purpose == Purpose.IKE_REKEYING) != (other.purpose == Purpose.IKE_REKEYING):
         return False
-    if refused.purpose == Purpose.CHILD and refused.decrypted.notify in ("TS_UNACCEPTABLE", "NO_PROPOSAL_CHOSEN"):
+    if refused.purpose == Purpose.CHILD and refused.decrypted.notify in _OF_NETWORKS:
         # other CHILD_SAs have other networks
         here, there = refused.decrypted.selector_bodies, other.decrypted.selector_bodies
         return here is None or there is None or there in (here, here[::-1])
@@ -137,9 +140,9 @@ def _is_same(refused: LaterRequest, other: LaterRequest) -> bool:
 
 def _is_noteworthy(refused: LaterRequest, count: int, latest_ns: int) -> bool:
     """Whether the refusal is more than a step of the protocol whose next one may be missing."""
-    if refused.decrypted.notify == "TEMPORARY_FAILURE":
+    if refused.decrypted.notify == NotifyType.TEMPORARY_FAILURE.label:
         return count >= _MANY_TEMPORARY
-    if refused.decrypted.notify == "INVALID_KE_PAYLOAD":
+    if refused.decrypted.notify == NotifyType.INVALID_KE_PAYLOAD.label:
         return count > 1 or latest_ns > refused.end_ns
     return True
 

@@ -30,17 +30,21 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 # Names in the columns of the handshakes table: exchanges, notifies, and those of IKEv1.
 _IKE_SA_INIT: Final = ExchangeType.IKE_SA_INIT.label
 _IKE_AUTH: Final = ExchangeType.IKE_AUTH.label
+_IKE_FOLLOWUP_KE: Final = ExchangeType.IKE_FOLLOWUP_KE.label
 _IKE_INTERMEDIATE: Final = ExchangeType.IKE_INTERMEDIATE.label
 _MAIN_MODE: Final = Ikev1ExchangeType.MAIN_MODE.label
 _AGGRESSIVE_MODE: Final = Ikev1ExchangeType.AGGRESSIVE_MODE.label
 _QUICK_MODE: Final = Ikev1ExchangeType.QUICK_MODE.label
 _AUTHENTICATION_FAILED: Final = NotifyType.AUTHENTICATION_FAILED.label
+_CHILD_SA_NOT_FOUND: Final = NotifyType.CHILD_SA_NOT_FOUND.label
 _COOKIE: Final = NotifyType.COOKIE.label
 _INTERMEDIATE_EXCHANGE_SUPPORTED: Final = NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED.label
 _INVALID_KE_PAYLOAD: Final = NotifyType.INVALID_KE_PAYLOAD.label
 _INVALID_MAJOR_VERSION: Final = NotifyType.INVALID_MAJOR_VERSION.label
+_NO_ADDITIONAL_SAS: Final = NotifyType.NO_ADDITIONAL_SAS.label
 _NO_PROPOSAL_CHOSEN: Final = NotifyType.NO_PROPOSAL_CHOSEN.label
 _REDIRECT: Final = NotifyType.REDIRECT.label
+_TEMPORARY_FAILURE: Final = NotifyType.TEMPORARY_FAILURE.label
 _TICKET_NACK: Final = NotifyType.TICKET_NACK.label
 _TS_UNACCEPTABLE: Final = NotifyType.TS_UNACCEPTABLE.label
 _USE_PPK: Final = NotifyType.USE_PPK.label
@@ -172,7 +176,7 @@ def _lost_addke(s: Suspect) -> bool:
 
 def _declined_ppk(s: Suspect) -> bool:
     """The initiator offered a PPK, and the responder does not accept one."""
-    return "USE_PPK" in s.initiator_supports and not _PPK_NOTIFIES.intersection(s.responder_supports)
+    return _USE_PPK in s.initiator_supports and not _PPK_NOTIFIES.intersection(s.responder_supports)
 
 
 def _left_out_addke(s: Suspect) -> bool:
@@ -1060,7 +1064,7 @@ RULES: Final = (
         rfc="RFC 7296, 1.2 and 1.3.1; RFC 9370, 2.2.4",
         subject=Subject.LATER_REFUSAL,
         when=lambda s: (
-            _refused(s, "NO_PROPOSAL_CHOSEN")
+            _refused(s, _NO_PROPOSAL_CHOSEN)
             and _refused_child(s)
             and s.refused is not None
             and s.refused.differs_in_key_exchange
@@ -1078,7 +1082,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.3",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "INVALID_KE_PAYLOAD"),
+        when=lambda s: _refused(s, _INVALID_KE_PAYLOAD),
         sentence="The {refused_by} asked for another key exchange method{refused_wants} in {refused_for} with "
         "INVALID_KE_PAYLOAD{refused_times}, and accepted no such request afterwards.",
         remedy="The side that asked for the SA may not support or allow that method. Set a method (PFS or DH group) that "
@@ -1093,7 +1097,7 @@ RULES: Final = (
         when=lambda s: (
             _succeeded(s)
             and s.refused is not None
-            and s.refused.type == "IKE_FOLLOWUP_KE"
+            and s.refused.type == _IKE_FOLLOWUP_KE
             and s.refused.notify is not None
         ),
         sentence="The {refused_by} refused {refused_for} with {refused_notify}{refused_times}.",
@@ -1106,7 +1110,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.3.2 and 2.7",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "NO_PROPOSAL_CHOSEN") and _refused_ike_sa(s),
+        when=lambda s: _refused(s, _NO_PROPOSAL_CHOSEN) and _refused_ike_sa(s),
         sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}.",
         remedy="Compare the IKE proposals of both configurations, with additional key exchanges (ADDKE): in rekeying, "
         "either side may be the one that proposes. The log of the side that refused has the reason.",
@@ -1117,7 +1121,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.3.1 and 2.7",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "NO_PROPOSAL_CHOSEN") and _refused_child(s),
+        when=lambda s: _refused(s, _NO_PROPOSAL_CHOSEN) and _refused_child(s),
         sentence="The {refused_by} refused {refused_for} with NO_PROPOSAL_CHOSEN{refused_times}{refused_proposals}.",
         remedy="Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers, and "
         "the key exchange method (PFS group), which a CHILD_SA has in CREATE_CHILD_SA only. The log of the side that "
@@ -1129,7 +1133,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.9 and 3.10.1",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "TS_UNACCEPTABLE"),
+        when=lambda s: _refused(s, _TS_UNACCEPTABLE),
         sentence="The {refused_by} refused {refused_for} with TS_UNACCEPTABLE{refused_times}: it accepts none of the "
         "requested traffic selectors{refused_between}.",
         remedy="The networks of both configurations have to overlap, with the sides exchanged: local networks of one side "
@@ -1141,7 +1145,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.25",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "TEMPORARY_FAILURE"),
+        when=lambda s: _refused(s, _TEMPORARY_FAILURE),
         sentence="The {refused_by} refused {refused_for} with TEMPORARY_FAILURE{refused_times}, and accepted no such request "
         "afterwards.",
         remedy="A side answers so while it rekeys or closes the SA itself, which ends soon if nothing is wrong. Look in its "
@@ -1154,7 +1158,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.3",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "NO_ADDITIONAL_SAS"),
+        when=lambda s: _refused(s, _NO_ADDITIONAL_SAS),
         sentence="The {refused_by} refused {refused_for} with NO_ADDITIONAL_SAS{refused_times}: it accepts no more SAs in "
         "this IKE SA.",
         remedy="Some hosts accept one CHILD_SA alone and no rekeying. Let the other side set up a new IKE SA in time "
@@ -1166,7 +1170,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.25",
         subject=Subject.LATER_REFUSAL,
-        when=lambda s: _refused(s, "CHILD_SA_NOT_FOUND"),
+        when=lambda s: _refused(s, _CHILD_SA_NOT_FOUND),
         sentence="The {refused_by} refused {refused_for} with CHILD_SA_NOT_FOUND{refused_times}: it does not know the "
         "CHILD_SA.",
         remedy="Nothing is wrong if it had just deleted this CHILD_SA. Otherwise the two sides disagree about the CHILD_SAs "
