@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_terminal_shows_the_comparison(run, dataset):
         ("5", pytest.approx(retransmissions(5), abs=1e-3)),
         ("20", pytest.approx(retransmissions(20), abs=1e-3)),
     ]
+
+
+def test_an_unfinished_batch_is_named_before_a_column_that_is_missing(run, dataset, tmp_path):
+    """The labels of captures that were not read yet are not in the tables."""
+    unfinished = tmp_path / "dataset"
+    shutil.copytree(dataset, unfinished)
+    manifest = json.loads((unfinished / "manifest.json").read_text())
+    (unfinished / "manifest.json").write_text(json.dumps({**manifest, "state": "unfinished"}))
+    done = run("compare", str(unfinished), "--by", "delay")
+    first, second = done.stderr.splitlines()[:2]
+    assert first.startswith(f"ikeanalyze: {unfinished}: the batch is incomplete. Run the same")
+    assert "unknown column 'delay'" in second
 
 
 def test_an_output_that_is_an_input_is_refused(run, dataset, tmp_path):

@@ -141,6 +141,8 @@ def compare(
     try:
         limits = () if options.fail_on is None else parse_limits(options.fail_on)
         tables = open_tables(dataset)
+        if not tables.complete:  # before errors about columns and values that it may lack for this reason
+            messages.remark(f"{dataset}: the batch is incomplete. Run the same `ikeanalyze batch` again to resume it")
         select_metrics(tables.handshakes, [limit.metric for limit in limits], "fail-on")
         request = ComparisonRequest(
             options.by,
@@ -176,10 +178,6 @@ def compare(
 def _warn(comparison: Comparison, messages: MessageOptions) -> None:
     for remark in comparison.remarks:
         messages.remark(remark)
-    if not comparison.complete:
-        messages.remark(
-            f"{comparison.source}: the batch is incomplete. Run the same `ikeanalyze batch` again to resume it"
-        )
     if comparison.unread:
         messages.remark(
             f"{comparison.source}: {format_count(comparison.unread, 'capture')} could not be read and "
