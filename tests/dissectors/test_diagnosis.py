@@ -294,7 +294,7 @@ def refuse_xauth_password(path):
     plaintext, and the attribute XAUTH_STATUS with the value 1 in bytes 44 to 47. A bit of the ciphertext of a block
     changes that bit of the plaintext of the next one, and all of its own, which is the hash."""
     packets = rdpcap(str(CAPTURES / "lab" / "ikev1-xauth.pcapng"))[:10]
-    data = bytearray(packets[8][UDP].payload.load)
+    data = bytearray(bytes(packets[8][UDP].payload))
     data[4 + 28 + 47 - 16] ^= 1  # after the non-ESP marker and the header
     packets[8][UDP].payload = Raw(bytes(data))
     del packets[8][UDP].chksum

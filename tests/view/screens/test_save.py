@@ -135,7 +135,7 @@ def test_nothing_is_lost_by_saving(tmp_path):
         ):
             assert what in await save(driver, path)
             if path == source:
-                assert "isthecaptureitself" in words(await driver.press("enter"))
+                assert "isalsotheoutput" in words(await driver.press("enter"))
             await driver.press("escape")
 
     drive(browsed(str(source)), script, (120, 30))
