@@ -1,5 +1,7 @@
 """The Textual app of the browser: its screens, and the navigation between them."""
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -18,6 +20,8 @@ from ikeanalyze.view.text_lines import TextLine, make_line
 
 #: Seconds after which handshakes of a growing capture are shown.
 _UPDATE_SECONDS: Final = 0.5
+#: Seconds after which a terminal that is gone is noticed.
+_TERMINAL_SECONDS: Final = 2
 
 
 class TerminalError(Exception):
@@ -57,6 +61,13 @@ class Browser(App[None]):
         self.push_screen(self.list_screen)
         if isinstance(self._session, GrowingSession):
             self.set_interval(_UPDATE_SECONDS, self.update_handshakes)
+        if not self.is_headless and sys.__stdin__ is not None and os.isatty(sys.__stdin__.fileno()):
+            self.set_interval(_TERMINAL_SECONDS, self._exit_without_terminal)
+
+    def _exit_without_terminal(self) -> None:
+        """Exit if the terminal is gone and sent no signal: Textual would read its end again and again."""
+        if sys.__stdin__ is not None and not os.isatty(sys.__stdin__.fileno()):
+            self.exit()
 
     def update_handshakes(self) -> None:
         """Show the handshakes that were added to a growing capture."""

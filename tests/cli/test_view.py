@@ -56,6 +56,17 @@ class Terminal:
             os.close(self.fd)
 
 
+def test_the_browser_ends_with_its_terminal():
+    """Its process has no controlling terminal, and so gets no SIGHUP."""
+    terminal = Terminal(str(CAPTURES / "psk-classic.pcap"))
+    assert terminal.until(b"completed"), terminal.seen
+    os.close(terminal.fd)
+    try:
+        terminal.process.wait(30)
+    finally:
+        terminal.process.kill()
+
+
 @pytest.mark.parametrize("leave", [b"q", b"\x03"])
 def test_the_browser_runs_in_a_terminal(leave):
     capture = CAPTURES / "psk-classic.pcap"
