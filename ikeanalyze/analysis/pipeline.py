@@ -380,7 +380,7 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     of_message, count = state.exchange_of_message, state.association.count
     add_up = partial(add_up_messages, messages, exchanges, of_message, count)
     # while this thread groups handshakes, unless a table of polars in the other one needs the memory
-    volumes = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
+    adding = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_times(state, handshakes, path, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
@@ -391,10 +391,13 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     exchanges_table = run.pool.submit(_build_exchanges_table, run, exchange_sources) if tables else None
     suspects = _collect_facts(run, handshakes, state, answers, short)
     clear.clear()
+    volumes: dict[str, Any] = {}
+    if tables:
+        volumes = add_up() if adding is None else adding.result()
     handshake_sources = HandshakeTableSources(
         ids=ids.result(),
         addresses=traffic.addresses,
-        volumes=volumes.result() if volumes is not None else add_up() if tables else {},
+        volumes=volumes,
         radius=radius,
         handshakes=handshakes,
         capture_duplicates=frames.result().capture_duplicates,

@@ -61,7 +61,7 @@ def find_dissectors() -> Path:
 
 
 def find_command() -> str | None:
-    """Return the path of the command `ikeanalyze` beside this Python, or else of that on the PATH; None: there is none.
+    """The path of the command `ikeanalyze` next to this Python, or else of that on the PATH; None if there is none.
 
     That of a virtual environment is on the PATH only where this is activated, and not for Wireshark.
     """
