@@ -1,23 +1,22 @@
 """Run programs that read captures, and show how long they took."""
 
+import json
 import os
 import platform
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "benchmarks" / "data"
+LAUNCHER: Final = ROOT / "benchmarks" / "launch.py"
 
 
 @dataclass(slots=True)
@@ -40,47 +39,19 @@ class Reader:
     once: bool = False  # it takes minutes, and is run once
 
     def run(self, capture: Path) -> Run:
-        run = self._run(capture)
+        """Run the commands by a small program of its own, see `launch`."""
+        request = {"commands": self.commands, "stdin": str(capture) if self.from_stdin else None}
+        done = subprocess.run(
+            [sys.executable, "-S", str(LAUNCHER)],
+            input=json.dumps(request),
+            stdout=subprocess.PIPE,
+            env=os.environ | self.environment,
+            text=True,
+            check=True,
+        )
+        run = Run(**json.loads(done.stdout))
         self.runs.append(run)
         return run
-
-    def _run(self, capture: Path) -> Run:
-        processes: list[subprocess.Popen[bytes]] = []
-        with (
-            tempfile.TemporaryFile() as errors,
-            capture.open("rb") if self.from_stdin else nullcontext(subprocess.DEVNULL) as file,
-            open(os.devnull, "wb") as nowhere,
-        ):
-            environment = os.environ | self.environment
-            begin = time.perf_counter()
-            source: Any = file
-            try:
-                for number, command in enumerate(self.commands):
-                    last = number == len(self.commands) - 1
-                    target: Any = nowhere if last else subprocess.PIPE
-                    process = subprocess.Popen(command, stdin=source, stdout=target, stderr=errors, env=environment)
-                    processes.append(process)
-                    if number:
-                        source.close()
-                    source = process.stdout
-            except OSError as error:
-                for process in processes:
-                    process.kill()
-                    process.wait()
-                return Run(0, 0, str(error))
-            peak, failed, processor_s = 0, False, 0.0
-            for process in processes:
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-                failed |= process.returncode != 0
-                processor_s += usage.ru_utime + usage.ru_stime
-                peak = max(peak, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
-            seconds = time.perf_counter() - begin
-            if not failed:
-                return Run(seconds, peak, processor_s=processor_s)
-            errors.seek(0)
-            messages = errors.read().decode(errors="replace").strip().splitlines()
-            return Run(seconds, peak, messages[-1] if messages else "failed")
 
     @property
     def error(self) -> str | None:

@@ -38,6 +38,28 @@ def test_a_program_that_fails_has_no_time(tmp_path):
     assert next(work.format_rows()) == "| `report` | ikeanalyze | failed: no such file | | | | |\n"
 
 
+def test_the_peak_of_a_program_is_its_own_however_large_the_one_that_starts_it_is(tmp_path):
+    """Here it is pytest with numpy and polars; /bin/sleep and the program that starts it have less than 20 MB."""
+    sleep = Reader("sleep", [["sleep", "0.01"]], from_stdin=False)
+    assert 1e5 < sleep.run(tmp_path).peak_bytes < 20e6
+
+
+def test_the_peak_of_a_program_has_that_of_the_programs_it_starts(tmp_path):
+    large = "bytearray(60_000_000)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {large!r}], check=True)"
+    starting = Reader("starting", [[sys.executable, "-c", code]], from_stdin=False)
+    assert 60e6 < starting.run(tmp_path).peak_bytes < 90e6
+
+
+def test_commands_are_connected_by_pipes(tmp_path):
+    (tmp_path / "text").write_text("ab")
+    count = "import sys; sys.exit(f'{len(sys.stdin.read())} characters')"
+    for from_stdin, characters in ((True, 4), (False, 2)):
+        doubling = [sys.executable, "-c", "import sys; print(end='ab' + sys.stdin.read())"]
+        reader = Reader("pipe", [doubling, [sys.executable, "-c", count]], from_stdin=from_stdin)
+        assert reader.run(tmp_path / "text").error == f"{characters} characters"
+
+
 def test_slow_programs_are_run_once(tmp_path):
     printing = [sys.executable, "-c", ""]
     slow, fast = (Reader(name, [printing], from_stdin=False, once=name == "slow") for name in ("slow", "fast"))
