@@ -1,4 +1,4 @@
-"""Puts the compiled core into wheels, where cargo is installed.
+"""Puts the documentation into wheels, and the compiled core where cargo is installed.
 
 Without cargo, the wheel is pure Python, and works on all machines. IKEANALYZE_CORE=0 leaves the core out; with 1, a
 wheel without it is an error. Editable installs compile nothing: `make core` does.
@@ -18,12 +18,16 @@ _NO_CARGO: Final = 2
 
 
 class CoreBuildHook(BuildHookInterface[Any]):
-    """Compiles the core for a wheel."""
+    """Compiles the core for a wheel, and adds the documentation that texts of the program refer to."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile the core and add it to the files of the wheel; `version` is the kind of wheel."""
+        """Add the documentation and the compiled core to the files of the wheel; `version` is the kind of wheel."""
+        if version == "editable":
+            return
+        for page in sorted(Path(self.root, "docs").glob("*.md")):
+            build_data["force_include"][str(page)] = f"ikeanalyze/_docs/{page.name}"
         switch = os.environ.get("IKEANALYZE_CORE")
-        if version == "editable" or switch == "0":
+        if switch == "0":
             return
         folder = Path(self.directory).resolve()
         folder.mkdir(parents=True, exist_ok=True)

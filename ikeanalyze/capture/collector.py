@@ -504,7 +504,9 @@ class FrameCollector:
                 category[row] = PacketCategory.MALFORMED
                 self._warn(datagrams[row].fragments[0].number, reason)
             if packets is not None and packets.fragmented.any():
-                self._ip.findings.unread["tunnels with two levels of IP fragments"] += int(packets.fragmented.sum())
+                carriers = [datagrams[row] for row in packets.row[packets.fragmented].tolist()]
+                frames = sum(len(datagram.fragments) for datagram in carriers)
+                self._ip.findings.unread["tunnels with two levels of IP fragments"] += frames
                 packets = packets.select(~packets.fragmented)
             depth += 1
         category[truncated] = PacketCategory.MALFORMED

@@ -22,6 +22,10 @@ _PADDING: Final = bytes(PADDING)
 
 #: First bytes of files that are mistaken for captures, and a hint for each.
 _OTHER_FORMATS: Final = (
+    (b"\x1c\0\1\xac", "an Ixia capture: convert it with editcap"),
+    (b"\xac\1\0\x1c", "an Ixia capture: convert it with editcap"),
+    (b"\x1c\0\1\xab", "an Ixia capture: convert it with editcap"),
+    (b"\xab\1\0\x1c", "an Ixia capture: convert it with editcap"),
     (b"snoop\0\0\0", "a snoop capture: convert it with editcap"),
     (b"GMBU", "a Network Monitor capture: convert it with editcap"),
     (b"RTSS", "a Network Monitor capture: convert it with editcap"),
@@ -215,6 +219,9 @@ class CaptureReader:
             except ValueError as error:
                 raise self._make_error(str(error)) from None
             self._start = pcap.FILE_HEADER
+            if not self._eager:  # which does not wait for records
+                self._fill(min(self._capacity, _INITIAL_BYTES))
+                capture.choose_variant(bytes(self._buffer[self._start : self._end]))
             return capture
         if pcapng.is_pcapng(head):
             if len(head) < pcapng.FILE_HEADER:
@@ -267,7 +274,9 @@ def open_capture(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> Capture
 def _describe_other_format(head: bytes) -> str:
     for start, description in _OTHER_FORMATS:
         if head.startswith(start):
-            return f"; it looks like {description}" if description.startswith("a ") else f"; it is {description}"
+            return (
+                f"; it looks like {description}" if description.startswith(("a ", "an ")) else f"; it is {description}"
+            )
     if all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
         return "; it looks like text"
     return ""

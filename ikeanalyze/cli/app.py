@@ -159,6 +159,8 @@ def _ikeanalyze(
     Results go to standard output, everything else to standard error. Exit status: 0 success, 1 the input could not be
     read or the command failed, 2 wrong usage, 3 success, but some of several inputs were skipped, 4 success, but a
     condition of --fail-on holds.
+
+    Texts name files of the documentation, such as docs/diagnosis.md: `ikeanalyze doctor` prints the folder.
     """
 
 

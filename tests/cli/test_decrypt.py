@@ -334,3 +334,25 @@ def test_a_report_of_the_copy_says_that_it_does_not_read_the_contents(run, tmp_p
         assert "(guess" not in done.stdout
         assert " a guess" not in done.stdout
     assert "not encrypted" not in run("report", str(CAPTURES / f"{name}.pcap")).stderr
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize(
+    "name", ["faults/ikev1-wrong-network", "faults/ikev1-other-esp-proposal", "lab/ikev1_mode-aggressive"]
+)
+def test_a_report_of_a_copy_of_ikev1_says_that_it_is_one(run, tmp_path, name, tshark):
+    """tshark counts messages without the flag E: of Quick Mode (32), and of Main Mode (2) if they begin with ID (5).
+
+    They must be encrypted: RFC 2409, 5.1, 5.4 and 5.5.
+    """
+    copy, capture = tmp_path / "clear.pcapng", CAPTURES / f"{name}.pcapng"
+    keys = capture.with_suffix(".keys.json")
+    assert run("decrypt", str(capture), "--keys", str(keys), "-o", str(copy)).exit_code == 0
+    clear = "isakmp.version == 0x10 && isakmp.flag_e == 0"
+    wanted = f"{clear} && (isakmp.exchangetype == 32 || (isakmp.exchangetype == 2 && isakmp.nextpayload == 5))"
+    frames = tshark.run("-n", "-Y", wanted, "-Tfields", "-eframe.number", capture=copy).lines
+    assert len(frames) > 1
+    warning = f"packet {frames[0]}: {len(frames)} messages of IKEv1 that must be encrypted are not encrypted"
+    for more in ((), ("--max-memory", "1M", "--jobs", "1")):
+        assert warning in run("report", str(copy), *more).stderr
+    assert "not encrypted" not in run("report", str(capture)).stderr

@@ -32,7 +32,8 @@ from ikeanalyze.capture.arrays import (
 )
 from ikeanalyze.capture.buffers import Columns, MessageBytes
 from ikeanalyze.capture.decode.classify import MAX_CLEAR_PAYLOADS, Protocol
-from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
+from ikeanalyze.wire.header import FLAG_ENCRYPTED
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType, Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
@@ -131,19 +132,43 @@ def find_decrypted_requests(messages: MessageColumns, in_clear: Int64Array, igno
     return np.asarray(requests[~np.isin(requests, ignored)])
 
 
+def find_decrypted_ikev1_messages(datagrams: Datagrams, message_of_datagram: Int32Array) -> Int64Array:
+    """The rows of messages of IKEv1 that were decrypted before they were captured, rising.
+
+    All payloads of Quick Mode are encrypted, of which HASH is the first one, and so are the last two messages of Main
+    Mode, which alone begin with ID (RFC 2409, sections 5.1, 5.4 and 5.5). Fragments have a payload type of their own.
+    """
+    is_ikev1 = datagrams.is_ikev1
+    if not is_ikev1.any():
+        return np.zeros(0, np.int64)
+    kind, first = datagrams.exchange_type, datagrams.next_payload
+    quick = (kind == int(Ikev1ExchangeType.QUICK_MODE)) & (first == int(Ikev1PayloadType.HASH))
+    identities = (kind == int(Ikev1ExchangeType.MAIN_MODE)) & (first == int(Ikev1PayloadType.ID))
+    clear = is_ikev1 & (quick | identities) & (datagrams.flags & FLAG_ENCRYPTED == 0)
+    return sort_distinct(message_of_datagram[clear]).astype(np.int64)
+
+
 def warn_of_decrypted_captures(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, tuple[int | None, str]]]:
-    """Return a warning for each capture with `find_decrypted_requests`: the number of the first packet, and a text."""
-    rows = state.decrypted_requests
+    """Return warnings for each capture with messages that were decrypted: number of the first packet, and text."""
+    ikev1 = find_decrypted_ikev1_messages(state.datagrams, state.message_of_datagram)
+    rows = np.concatenate([state.decrypted_requests, ikev1])
     frames = state.messages.first_frame[rows].astype(np.int64)
     captures = state.capture[state.messages.handshake[rows]]
     warnings: list[tuple[int, tuple[int | None, str]]] = []
-    kinds = np.zeros(len(rows), np.uint8)
-    for number, _, packets in facts.group_findings(SharedFact.DECRYPTED_REQUESTS, frames, kinds, captures):
-        subject = f"{len(packets):,} IKE_AUTH requests are" if len(packets) > 1 else "an IKE_AUTH request is"
-        text = (
-            f"{subject} not encrypted, as in a decrypted copy of a capture: outcome and authentication are not read from "
-            "the contents, and times and sizes are those of the copy. Read the original with --keys"
-        )
+    kinds = np.repeat(np.arange(2, dtype=np.uint8), [len(state.decrypted_requests), len(ikev1)])
+    for number, is_ikev1, packets in facts.group_findings(SharedFact.DECRYPTED_REQUESTS, frames, kinds, captures):
+        if is_ikev1:
+            what = "message of IKEv1 that must be encrypted"
+            subject = (
+                f"{len(packets):,} {what.replace('message', 'messages')} are" if len(packets) > 1 else f"a {what} is"
+            )
+            effect = "times and sizes are those of the copy"
+        else:
+            subject = f"{len(packets):,} IKE_AUTH requests are" if len(packets) > 1 else "an IKE_AUTH request is"
+            effect = (
+                "outcome and authentication are not read from the contents, and times and sizes are those of the copy"
+            )
+        text = f"{subject} not encrypted, as in a decrypted copy of a capture: {effect}. Read the original with --keys"
         warnings.append((number, (int(packets[0]), text)))
     return warnings
 

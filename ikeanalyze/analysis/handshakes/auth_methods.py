@@ -100,13 +100,13 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
     """Facts of an IKE_SA_INIT message."""
     supports: list[str] = []
     error = wanted = None
-    for notify_type, data in view.notifies:
+    for notify_type in view.notify_types:
         if notify_type in WANTS_ANOTHER_REQUEST:
             wanted = wanted or get_name(NotifyType, notify_type)
         elif notify_type < FIRST_STATUS or notify_type in _REFUSALS:
             error = error or get_name(NotifyType, notify_type)
         elif notify_type == NotifyType.SIGNATURE_HASH_ALGORITHMS:
-            supports.append(_describe_signature_hashes(data))
+            supports.extend(map(_describe_signature_hashes, view.list_notify_data(notify_type)))
         elif notify_type not in _NOT_ABILITIES:
             supports.append(get_name(NotifyType, notify_type))
     supports.extend(_describe_vendors(view.vendor_ids))

@@ -316,7 +316,7 @@ def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[
     inits = state.inits
     by_exchange: dict[int, str] = {}
     for row, form in zip(rows.tolist(), inits.look_up(inits.form, rows).tolist(), strict=True):
-        for notify_type, _ in inits.views[form].notifies:
+        for notify_type in inits.views[form].notify_types:
             if notify_type in ASKS_AGAIN:
                 by_exchange.setdefault(int(of_datagram[row]), ASKS_AGAIN[notify_type])
     by_handshake: dict[int, list[str]] = {}

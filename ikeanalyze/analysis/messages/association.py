@@ -267,7 +267,7 @@ def find_wrong_flags(datagrams: Datagrams, association: SaAssociation) -> Int64A
 def refuses_version(data: bytes, protocol: int) -> bool:
     """Whether a clear message has the notify INVALID_MAJOR_VERSION, which has the same number in IKEv1 (RFC 2408)."""
     if protocol == Protocol.IKEV2:
-        return any(notify_type == NotifyType.INVALID_MAJOR_VERSION for notify_type, _ in parse_init(data).notifies)
+        return NotifyType.INVALID_MAJOR_VERSION in parse_init(data).notify_types
     if protocol != Protocol.IKEV1:
         return False
     from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
@@ -411,7 +411,7 @@ class SpiDisambiguator:
             return False
         if candidate.asked_again or not candidate.nonces:
             return True
-        has_cookie = any(notify_type == NotifyType.COOKIE for notify_type, _ in view.notifies)
+        has_cookie = NotifyType.COOKIE in view.notify_types
         return has_cookie and not candidate.answered
 
     def _assign_response(self, message: _InitDatagram) -> _IkeSaCandidate:
@@ -429,8 +429,10 @@ class SpiDisambiguator:
             candidate = self._add_candidate(endpoint, protocol)
         if spi_r:
             self._add_spi(candidate, protocol, spi_r)
-        candidate.asked_again = any(notify_type in ASKS_AGAIN for notify_type, _ in view.notifies)
-        candidate.answered |= not candidate.asked_again
+        candidate.asked_again = any(notify_type in ASKS_AGAIN for notify_type in view.notify_types)
+        # one without a responder SPI accepts nothing (RFC 7296, section 2.6), even if its notify was not captured
+        accepts = bool(spi_r) or view.error is None
+        candidate.answered |= accepts and not candidate.asked_again
         candidate.responses += 1
         candidate.last_response = digest
         return candidate
@@ -531,4 +533,4 @@ def find_redirects(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[int
 def has_notify(datagrams: Datagrams, clear: Mapping[int, bytes], row: int, notify_type: int) -> bool:
     """Whether an IKE_SA_INIT message has a notify of this type."""
     view = parse_init(clear.get(int(datagrams.datagram[row]), b""))
-    return any(present == notify_type for present, _ in view.notifies)
+    return notify_type in view.notify_types

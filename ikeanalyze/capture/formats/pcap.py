@@ -1,4 +1,8 @@
-"""Decodes pcap files (draft-ietf-opsawg-pcap) and the variants that libpcap reads."""
+"""Decodes pcap files (draft-ietf-opsawg-pcap), and the variants that libpcap and Wireshark read.
+
+Some variants have the magic number of another one. Wireshark tells them apart by their first records, and so does
+`Pcap.choose_variant`: https://gitlab.com/wireshark/wireshark/-/blob/master/wiretap/libpcap.h has their layouts.
+"""
 
 from collections.abc import Mapping
 from struct import Struct
@@ -18,6 +22,20 @@ _NANOSECONDS: Final = 0xA1B23C4D
 #: Alexey Kuznetzov's patch: each record header is followed by interface index, protocol and packet type.
 _MODIFIED: Final = 0xA1B2CD34
 _MAGICS: Final = (_MICROSECONDS, _NANOSECONDS, _MODIFIED)
+#: Variants with these magic numbers and version 2.4: bytes of a record header, and whose files they are. Nokia's have 4
+#: bytes after the usual ones, Red Hat's and SuSE's what `_MODIFIED` has or an earlier form of it.
+_VARIANTS: Final[Mapping[int, Mapping[int, str]]] = {
+    _MICROSECONDS: {24: "the tcpdump of Red Hat Linux 6.1", 20: "the tcpdump of Nokia firewalls"},
+    _MODIFIED: {28: "the tcpdump of SuSE Linux 6.3"},
+}
+#: Records that identify a variant, and the longest time between two of them, in seconds. A header that is read at the
+#: wrong place has a length or an address as its time.
+_MIN_VARIANT_RECORDS: Final = 2
+_MAX_GAP_S: Final = 366 * 86400
+#: AIX writes version 2.2, nanoseconds, and as link types the interface types of RFC 1573: Ethernet, token ring, FDDI,
+#: loopback. These numbers are no link types of the other systems that wrote version 2.2, except PPP (9).
+_AIX_VERSION: Final = (2, 2)
+_AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
 
 #: Some writers exceed the snapshot length; records up to libpcap's limit are accepted without further checks.
 _USUAL_RECORD: Final = 262144
@@ -60,15 +78,20 @@ class Pcap:
         if major < 2:
             raise ValueError(f"unsupported pcap version {major}.{minor}")
         fcs = (network >> 28) * 2 if network & _FCS_TOLD else None  # the field counts 16-bit words
-        resolution = 9 if magic == _NANOSECONDS else 6
-        self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]
+        link_type = network & _LINK_TYPE_BITS
+        is_aix = magic == _MICROSECONDS and (major, minor) == _AIX_VERSION and network in _AIX_LINK_TYPES
+        if is_aix:
+            link_type = _AIX_LINK_TYPES[network]
+        in_nanoseconds = is_aix or magic == _NANOSECONDS
+        self.interfaces: Final = [Interface(link_type, None, snaplen, 9 if in_nanoseconds else 6, fcs)]
         self.notes: Final[list[CaptureNote]] = []
         # Since version 2.3 the captured length precedes the length on the wire; some writers of 2.3 kept the old order,
         # as DG/UX does in version 543.0.
         self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
         self._lengths_unordered = (major, minor) == (2, 3)
         self.header_size = 24 if magic == _MODIFIED else 16
-        self._fraction_ns = 1 if magic == _NANOSECONDS else 1000
+        self._variants = _VARIANTS.get(magic, {}) if (major, minor) == (2, 4) else {}
+        self._fraction_ns = 1 if in_nanoseconds else 1000
         self._usual = max(_USUAL_RECORD, snaplen)
         self._header = Struct(order + "4I")
         self._word = Struct(order + "I")
@@ -82,6 +105,34 @@ class Pcap:
             "usual": self._usual,
         }
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
+
+    def choose_variant(self, data: bytes) -> None:
+        """Choose the layout of the records by those that `data`, which follow the file header, begin with.
+
+        It is changed if the usual record headers are not plausible and those of one variant are.
+        """
+        if not self._variants or self._count_sensible_records(data, self.header_size):
+            return
+        sizes = self._variants
+        fitting = [size for size in sizes if self._count_sensible_records(data, size) >= _MIN_VARIANT_RECORDS]
+        if len(fitting) == 1:
+            what = f"each packet has a header of {fitting[0]} bytes, not {self.header_size}: read as a file of "
+            self.notes.append(CaptureNote(what + sizes[fitting[0]], 1, 0))
+            self.header_size = self._for_core["header_size"] = fitting[0]
+
+    def _count_sensible_records(self, data: bytes, header_size: int) -> int:
+        """The number of records that `data` begin with, up to `_CHAIN`; 0: one of them makes no sense."""
+        at, before = 0, None
+        for count in range(_CHAIN):
+            if at + header_size > len(data):
+                return count
+            seconds, fraction, captured, length = self._read_header(data, at)
+            if not length or captured > min(length, self._usual) or length > MAX_RECORD:
+                return 0
+            if fraction * self._fraction_ns >= 1_000_000_000 or abs(seconds - (before or seconds)) > _MAX_GAP_S:
+                return 0
+            at, before = at + header_size + captured, seconds
+        return _CHAIN
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
         """The complete records in buffer[start:end]; `view`: the buffer as an array, with PADDING bytes after `end`."""

@@ -25,6 +25,7 @@ from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION
+from ikeanalyze.io.documentation import find_documentation
 from ikeanalyze.io.suggestions import advise_install
 from ikeanalyze.render.core.output import open_output
 
@@ -101,6 +102,7 @@ def check_requirements() -> Iterator[RequirementCheck]:
     for name, (needed_for, package) in _PROGRAMS.items():
         yield _check_program(name, needed_for, package)
     yield _check_capturing()
+    yield _check_documentation()
 
 
 def _ok(name: str, version: str, needed_for: str) -> RequirementCheck:
@@ -195,6 +197,15 @@ def _check_capturing() -> RequirementCheck:
     return _ok(name, f"{len(interfaces)} interfaces", needed_for)
 
 
+def _check_documentation() -> RequirementCheck:
+    name, needed_for = "documentation", "files of docs/ that texts name"
+    folder = find_documentation()
+    if folder is None:
+        remedy = "install ikeanalyze again (in a clone: pip install --force-reinstall .)"
+        return _lacks(name, "not installed", needed_for, remedy)
+    return _ok(name, str(folder), needed_for)
+
+
 def _run(*arguments: str) -> tuple[int | None, str]:
     """Return the exit status of a program (None: it does not start or hangs) and its standard output."""
     try:
@@ -215,7 +226,8 @@ def doctor(
     """Check the dependencies of the other commands on this machine.
 
     For each missing dependency the output has its purpose and how to install it. The exit status is 1 if `report`
-    does not work, and 0 if only optional dependencies are missing.
+    does not work, and 0 if only optional dependencies are missing. The line "documentation" has the folder of the
+    files that texts of ikeanalyze name, such as docs/diagnosis.md.
     """
     checks = list(check_requirements())
     broken = [check.name for check in checks if check.state is RequirementStatus.BROKEN]

@@ -365,7 +365,7 @@ def find_redirected_spis(
     redirected: set[int] = set()
     for row in owners.tolist():
         view = parse_init(buffer[begin[row] : end[row]].tobytes())
-        if any(kind in _REDIRECTS for kind, _ in view.notifies):
+        if any(kind in _REDIRECTS for kind in view.notify_types):
             redirected.add(int(spi_i[row]))
     return redirected
 

@@ -5,7 +5,8 @@
 
 There are two layouts. *Even*: each message has the room that its text needs. *True*: arrows stand where their time is,
 on an axis in milliseconds; their texts are moved apart where they would overlap, and a line ties them together. What
-follows the set-up, seconds later as a rule, stands below it, not to scale.
+follows the set-up, seconds later as a rule, stands below it, not to scale. Without a message of the set-up, all stand
+where their time is, below the line that says so.
 
 Drawn for a page, one SVG has both: what changes has its attribute (`data-a`) in both forms (`data-v`, a bar between
 them), and what belongs to one layout has the class `even` or `true`; a few lines of script switch. Its `width` is what
@@ -68,9 +69,10 @@ class _Places:
 
     arrows: Sequence[float]
     texts: Sequence[float]  # first line
-    divider: float | None  # between the set-up and what follows
+    divider: float | None  # between the set-up and what follows; above all if there is no message of the set-up
     bottom: float
     scale: float = 0.0  # px per ns of the axis; 0: there is none
+    axis_start: float = 0.0
     axis_end: float = 0.0
 
 
@@ -146,7 +148,7 @@ class _Drawing:
     def _place_evenly(self) -> _Places:
         y, arrows, divider = float(self.top), [], None
         for index, (rung, height) in enumerate(zip(self.ladder.rungs, self._measure_heights(true=False), strict=True)):
-            if index and self._starts_rest(index):
+            if self._starts_rest(index):
                 divider = y + 4
                 y += 34
             arrows.append(y + 12)
@@ -155,15 +157,17 @@ class _Drawing:
 
     def _place_by_time(self) -> _Places:
         rungs, heights = self.ladder.rungs, self._measure_heights(true=True)
-        inside = next((i for i in range(1, len(rungs)) if self._starts_rest(i)), len(rungs))
+        first_later = next((i for i in range(len(rungs)) if self._starts_rest(i)), len(rungs))
+        inside = first_later or len(rungs)  # messages on the axis: without those of a set-up, all
+        start = self.top if first_later or not rungs else self.top + 30
         last_ns = max((rung.at_ns for rung in rungs[:inside]), default=0)
         room = min(max(sum(heights[:inside]), 240.0), 1400.0)
         scale = room / last_ns if last_ns > 0 else 0.0
-        arrows = [self.top + 12 + rung.at_ns * scale for rung in rungs[:inside]]
-        texts = _spread_out(arrows, heights[:inside], self.top + 12)
-        y = max([self.top, *arrows, *(y_text + height for y_text, height in zip(texts, heights, strict=False))])
-        axis_end = max(arrows, default=self.top)
-        divider = None
+        arrows = [start + 12 + rung.at_ns * scale for rung in rungs[:inside]]
+        texts = _spread_out(arrows, heights[:inside], start + 12)
+        y = max([start, *arrows, *(y_text + height for y_text, height in zip(texts, heights, strict=False))])
+        axis_end = max(arrows, default=start)
+        divider = self.top + 4.0 if start > self.top else None
         if inside < len(rungs):
             divider = y + 14
             y += 44
@@ -171,12 +175,12 @@ class _Drawing:
             arrows.append(y + 12)
             texts.append(y + 12)
             y += max(height, 34)
-        return _Places(arrows, texts, divider, y + 10, scale, axis_end)
+        return _Places(arrows, texts, divider, y + 10, scale, start + 12, axis_end)
 
     def _starts_rest(self, index: int) -> bool:
-        """Whether all of the set-up is above this rung, and something else begins."""
+        """Whether all of the set-up is above this rung, and something else begins; the first one if there is none."""
         rungs = self.ladder.rungs
-        return rungs[index - 1].set_up and not any(rung.set_up for rung in rungs[index:])
+        return (index == 0 or rungs[index - 1].set_up) and not any(rung.set_up for rung in rungs[index:])
 
     def _make_attribute(self, name: str, even: str, true: str) -> str:
         """An attribute, in one form or both."""
@@ -203,8 +207,8 @@ class _Drawing:
             return
         step = _choose_tick_step(44 / scale)
         lines = []
-        for tick in range(int((self.true.axis_end - self.top) / scale / step) + 1):
-            y = self.top + 12 + tick * step * scale
+        for tick in range(int((self.true.axis_end - self.true.axis_start + 12) / scale / step) + 1):
+            y = self.true.axis_start + tick * step * scale
             lines.append(
                 f'<path d="M{self.x[0] - 9:.1f} {y:.1f}H{self.x[-1]:.1f}" stroke="{COLOURS["rule"]}" fill="none"/>'
             )
@@ -250,8 +254,10 @@ class _Drawing:
         )
         middle = (self.x[0] + self.x[1]) / 2
         label = _draw_text(middle, 8, "after the set-up", "muted", _SMALL, _MIDDLE + _HALO)
-        scale = f"<g{_BESIDE}>{_draw_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
-        scale = self._limit_to_layout(LadderLayout.TRUE, scale)
+        scale = ""
+        if any(rung.set_up for rung in self.ladder.rungs):
+            scale = f"<g{_BESIDE}>{_draw_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
+            scale = self._limit_to_layout(LadderLayout.TRUE, scale)
         blank = "".join(f'<path d="M{x - 2:.1f} 3.5v1" stroke="{ground}" stroke-width="5"/>' for x in self.x)
         yield f"<g{self._make_attribute('transform', *places)}>{blank}{gaps}{label}{scale}</g>"
 

@@ -44,6 +44,15 @@ class InitMessage(msgspec.Struct, frozen=True):
     vendor_ids: tuple[bytes, ...]
     has_certreq: bool
     error: str | None  # why parsing stopped early, or which payload is malformed; None: everything was parsed
+    truncated_notify: int | None = (
+        None  # type of the notify in which the bytes end: not in `notifies`, its data are cut
+    )
+
+    @property
+    def notify_types(self) -> tuple[int, ...]:
+        """The types of all notifies in order, with that of a truncated one."""
+        types = tuple(kind for kind, _ in self.notifies)
+        return types if self.truncated_notify is None else (*types, self.truncated_notify)
 
     @property
     def chosen(self) -> Proposal | None:
@@ -61,7 +70,7 @@ def parse_init(data: bytes) -> InitMessage:
     One pass over the payloads without an object for each, since captures have a hundred thousand of these messages.
     """
     proposals: tuple[Proposal, ...] = ()
-    ke_method = nonce = error = None
+    ke_method = nonce = error = truncated_notify = None
     notifies: list[tuple[int, bytes]] = []
     vendor_ids: list[bytes] = []
     has_certreq = False
@@ -90,7 +99,33 @@ def parse_init(data: bytes) -> InitMessage:
             error = error or f"the header announces {length} bytes, the message has {len(data)}"
     except WireError as problem:
         error = error or str(problem)
-    return InitMessage(proposals, ke_method, nonce, tuple(notifies), tuple(vendor_ids), has_certreq, error)
+        truncated_notify = _parse_truncated_notify(data)
+    return InitMessage(
+        proposals, ke_method, nonce, tuple(notifies), tuple(vendor_ids), has_certreq, error, truncated_notify
+    )
+
+
+def _parse_truncated_notify(data: bytes) -> int | None:
+    """The type of the notify in which the captured bytes of a message end; None: they end elsewhere. Never raises.
+
+    The type is before the data, so that the captured bytes have it although the data are cut.
+    """
+    try:
+        *_, size = fields = Cursor(data).unpack(HEADER)
+        kind, cursor = fields[2], Cursor(data, HEADER.size)
+        while kind != _NONE and kind not in ENCRYPTED_TYPES:
+            next_kind, _, length = cursor.unpack(PAYLOAD_HEADER)
+            length -= PAYLOAD_HEADER.size
+            if length > cursor.remaining():
+                is_whole_on_the_wire = cursor.position + length <= size
+                if kind != _NOTIFY or not is_whole_on_the_wire:
+                    return None
+                return parse_notify_fields(cursor.read_remaining())[0]
+            cursor.skip(length)
+            kind = next_kind
+    except WireError:
+        pass
+    return None
 
 
 def parse_payloads(data: bytes) -> PayloadChain:

@@ -156,6 +156,25 @@ def test_the_end_is_missing(kept):
     assert row["retransmitted_messages"] == 0
 
 
+@pytest.mark.parametrize(
+    ("snaplen", "asked"),
+    [
+        (100, ["COOKIE"]),  # 22 of 24 bytes of the cookie
+        (78, ["COOKIE"]),  # none: the headers of Ethernet, IPv4 and UDP have 42 bytes, of IKE 28, of the notify 8
+        (77, []),  # and half of the type
+        (74, []),  # the headers of IKE_AUTH, which follow a non-ESP marker of 4 bytes
+    ],
+)
+def test_a_lost_acceptance_after_a_cookie_in_truncated_packets(snaplen, asked):
+    messages = Handshake(3).setup(before="COOKIE")
+    missing = 3  # the response that accepts the request with the cookie
+    trace = Trace()
+    trace.play(message for place, message in enumerate(messages) if place != missing)
+    row = only(analyse(trace.pcap(snaplen=snaplen)))
+    assert (row["initiator_messages"], row["responder_messages"]) == (3, 2)
+    assert row["extra_round_trips"] == asked
+
+
 @pytest.mark.parametrize("side", ["initiator", "responder"])
 def test_one_side_alone(side):
     trace = Trace()

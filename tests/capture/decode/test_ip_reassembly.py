@@ -342,3 +342,25 @@ def test_no_byte_is_lost_whatever_comes(
     capture = read_trace(trace)
     assert set(counted(capture)) <= {"ike", "other", "malformed"}
     assert capture.bytes == total(trace.packets)
+
+
+def wrap_in_gre(packet: bytes) -> bytes:
+    """RFC 2784: four bytes, the last two of which are the EtherType."""
+    return ipv4(bytes.fromhex("0000 0800") + packet, "198.51.100.1", "198.51.100.2", 47)
+
+
+@pytest.mark.turns
+def test_packets_with_fragments_in_fragments_are_counted_and_named(tshark) -> None:
+    """Fragments of 1,500, 1,500 and 596 bytes in a tunnel whose link carries 1,500: the first two are cut once more."""
+    inner = ip_fragments(udp_packet(LARGE, 500, 500), 1500, ident=1)
+    assert list(map(len, inner)) == [1500, 1500, len(udp_packet(LARGE, 500, 500)) - 2 * 1480]
+    trace = Trace()
+    trace.message(0, Handshake(2).init()[0])
+    for place, fragment in enumerate(inner):
+        trace.ip((place + 1) * MS, wrap_in_gre(fragment))
+    # tshark reads a message in the packet that completes it, after one in a packet of its own
+    assert tshark.run("-n", "-Y", "isakmp", "-Tfields", "-eframe.number", capture=trace.pcap()).lines == ["1", "6"]
+    capture = read_trace(trace)
+    assert counted(capture) == {"ike": 1, "other": 5}
+    named = "4 packets are inside tunnels with two levels of IP fragments, which cannot be read: counted as other"
+    assert texts(capture) == [named]

@@ -16,6 +16,8 @@ from ikeanalyze.render.ladder.diagram import (
 )
 from ikeanalyze.render.ladder.model import build_ladder
 from ikeanalyze.render.report import selection
+from tests.analysis.analyse_captures import analyse
+from tests.craft import MS, Handshake, Trace
 from tests.render.analysis_examples import analysis
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -75,6 +77,32 @@ def test_labels_are_next_to_the_arrows():
     assert "INVALID_KE_PAYLOAD" in " ".join(texts(drawn(3, LadderLayout.EVEN)))
     assert "no response: it was lost, or its response" in texts(drawn(3, LadderLayout.EVEN))
     assert "AAA server" in texts(drawn(2, LadderLayout.EVEN))
+
+
+@pytest.mark.parametrize("layout", [LadderLayout.EVEN, LadderLayout.TRUE])
+@pytest.mark.parametrize("cut", [0, 2, 3, 4])
+def test_a_capture_that_begins_after_the_set_up(layout, cut):
+    """The set-up takes four messages: what is left of them stands above the rule, two later ones below."""
+    trace, handshake = Trace(), Handshake(1)
+    trace.play([*handshake.setup(), *handshake.informational()])
+    trace.drop(trace.packets[:cut])
+    root = ET.fromstring(draw_ladder(build_ladder(selection.select_handshake(analyse(trace), 1)), layout))
+    (rule,) = [group for group in root.iter(f"{SVG}g") if "after the set-up" in [text.text for text in group]]
+    place = float(re.match(r"translate\(0 ([\d.]+)\)", rule.get("transform"))[1])
+    assert [arrow_at(rung) < place for rung in rungs(root)] == [True] * (4 - cut) + [False] * 2
+    # below the rule, only messages without a set-up stand where their time is
+    assert ("not to scale" in texts(root)) == (layout is LadderLayout.TRUE and cut < 4)
+
+
+def test_times_without_a_set_up_are_on_the_axis():
+    trace, handshake = Trace(), Handshake(1)
+    handshake.setup()
+    for time, message in zip((0, 20, 100, 130), [*handshake.informational(), *handshake.informational()], strict=True):
+        trace.message(time * MS, message)
+    ladder = build_ladder(selection.select_handshake(analyse(trace), 1))
+    places = [arrow_at(rung) for rung in rungs(ET.fromstring(draw_ladder(ladder, LadderLayout.TRUE)))]
+    scale = (places[3] - places[0]) / 130
+    assert places == pytest.approx([places[0] + ms * scale for ms in (0, 20, 100, 130)], abs=0.2)
 
 
 def test_payloads_are_labels():

@@ -105,6 +105,21 @@ def test_recorded_messages_cut_anywhere(name):
             view = parse_init(message[:size])
             assert view.error is not None
             assert view.notifies == whole.notifies[: len(view.notifies)]
+            assert view.notify_types == whole.notify_types[: len(view.notify_types)]
+
+
+def test_a_notify_whose_data_are_cut_keeps_its_type():
+    # RFC 7296, sections 3.2 and 3.10: the type is in bytes 6 and 7 of the payload, before the data
+    refusal = ike.message(SPI_I, bytes(8), 34, 32, 0, [ike.notify(NotifyType.COOKIE, bytes(32))])
+    types = [parse_init(refusal[:size]).notify_types for size in range(28, 28 + 40)]
+    assert types == [()] * 8 + [(NotifyType.COOKIE,)] * 32
+    assert parse_init(refusal[:-1]).notifies == ()  # its data are incomplete
+
+
+def test_a_notify_longer_than_its_message_is_not_a_truncated_one():
+    header = ike.ike_header(SPI_I, bytes(8), ike.NOTIFY, 34, 32, 0, 28 + 12)
+    malformed = header + bytes.fromhex("0000 0020 0000 4006") + bytes(4)  # 32 bytes in a message with room for 12
+    assert parse_init(malformed).notify_types == ()
 
 
 @given(st.binary(max_size=200), st.integers(0, 255))
