@@ -269,10 +269,11 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
         if reason then
             add(list, "extra_round_trip", "The responder asks for another request: " .. reason)
         end
-        local refused = slot.response and contents.retry_reason(datagram)
-        if refused then
-            add(list, "extra_round_trip", "The other side asks for another request: " .. refused)
-        end
+    end
+    -- not an exchange of several requests, like that of IKE_SA_INIT: the other request has another message ID
+    local refused = slot.response and contents.retry_reason(datagram)
+    if refused then
+        add(list, "extra_round_trip", "The other side asks for another request: " .. refused)
     end
     if not plain and datagram.ip_fragments and sa.version == 2 and pair.exchange == IKE_SA_INIT then
         add(list, "ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", datagram.frames))

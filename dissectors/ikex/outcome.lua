@@ -19,7 +19,8 @@ local SLOWEST_FIRST_TIMER = 4e6
 local INITS = { [34] = true, [38] = true }
 local AUTHS = { [35] = true, [39] = true }
 local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
-local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED = 36, 37, 24
+local CREATE_CHILD_SA, INFORMATIONAL = 36, 37
+local AUTHENTICATION_FAILED, ANOTHER_AUTH_FOLLOWS = 24, 16405
 -- Error notifies that delete the IKE SA (RFC 7296, 2.21.2): UNSUPPORTED_CRITICAL_PAYLOAD, INVALID_SYNTAX,
 -- AUTHENTICATION_FAILED.
 local FATAL = { [1] = true, [7] = true, [24] = true }
@@ -166,6 +167,16 @@ local function find_proof_v1(sa)
     return nil
 end
 
+-- Whether a message of an IKE_AUTH exchange announces that its sender authenticates itself again (RFC 4739).
+local function announces_another_auth(sa, pair)
+    for _, content in ipairs(sa.contents) do
+        if content.encrypted and content.pair == pair and contents.notify(content, ANOTHER_AUTH_FOLLOWS) then
+            return true
+        end
+    end
+    return false
+end
+
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
 -- ended.
 local function find_proof(sa)
@@ -190,7 +201,9 @@ local function find_proof(sa)
         return nil
     end
     local error_notify = contents.error_notify(last)
-    local has_ended = contents.each(last, message.AUTH)() and not contents.each(last, message.EAP)()
+    -- a response without an AUTH payload ends IKE_AUTH if the initiator authenticates itself more often (RFC 4739)
+    local has_ended = not contents.each(last, message.EAP)() and (contents.each(last, message.SA)()
+        or contents.each(last, message.AUTH)() and not announces_another_auth(sa, last.pair))
     if has_ended and not (error_notify and FATAL[error_notify.type]) then
         return "established"
     elseif error_notify then

@@ -508,3 +508,35 @@ def test_clear_key_exchanges_are_checked_without_ciphers(tshark):
         ["ML-KEM-768", "encapsulation key", "1", "True", "True"],
         ["ML-KEM-768", "ciphertext", "1", "", "True"],
     ]
+
+
+IDENTITY = {side: ike.identification(kind, b"gw") for side, kind in (("initiator", ike.ID_I), ("responder", ike.ID_R))}
+PSK, CHILD, ANOTHER_AUTH_FOLLOWS = ike.auth(2, bytes(32)), ike.sa([ike.CLASSIC]), ike.notify(16405)
+FIRST_AUTH = (
+    [IDENTITY["initiator"], PSK, CHILD, ANOTHER_AUTH_FOLLOWS],
+    [IDENTITY["responder"], PSK],
+)
+#: IKE_AUTH exchanges with several authentications (RFC 4739), requests and responses, and the outcome.
+SEVERAL_AUTHENTICATIONS = {
+    "the first of two": ([FIRST_AUTH], ""),
+    "both": ([FIRST_AUTH, ([IDENTITY["initiator"], PSK], [PSK, CHILD])], "established"),
+    "the initiator's second alone": ([FIRST_AUTH, ([IDENTITY["initiator"], PSK], [CHILD])], "established"),
+    "a second that fails": ([FIRST_AUTH, ([IDENTITY["initiator"], PSK], [ike.notify(24)])], "failed"),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL_AUTHENTICATIONS)
+def test_the_outcome_of_several_authentications_equals_that_of_the_report(tshark, tmp_path, case):
+    exchanges, outcome = SEVERAL_AUTHENTICATIONS[case]
+    sa = EncryptedSa(Random(4739))
+    datagrams = init(sa)
+    sa.next_epoch()
+    for number, pair in enumerate(exchanges, 1):
+        for response, payloads in zip((False, True), pair, strict=True):
+            datagrams.append((sa.message(ike.IKE_AUTH, payloads, number, response=response), not response))
+    capture = tmp_path / "capture.pcap"
+    capture.write_bytes(captured(*datagrams))
+    (tmp_path / "keys.json").write_text(sa.key_file())
+    [reported] = ikeanalyze.read(capture, keys=[tmp_path / "keys.json"]).handshakes["outcome"].to_list()
+    shown = {value for (value,) in fields(tshark, capture, "ikex.outcome", only="ikex", keys=sa.key_file())}
+    assert shown == {reported or ""} == {outcome or "cut"}

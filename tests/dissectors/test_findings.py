@@ -1,11 +1,13 @@
 """Expert infos, each on a capture that was made to trigger it, in every tshark."""
 
+import struct
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.craft import MS, SECOND, Handshake, Trace, ike, pcap, transport
+from tests.dissectors.encryption import AUTH, AUTH_RESPONSE, EncryptedSa, captured, init
 from tests.dissectors.run_plugin import RECORDED, fields, findings, recorded_frames, run_plugin, tree
 from tests.paths import CAPTURES
 
@@ -138,6 +140,25 @@ def test_an_error_notify_is_the_reason_of_the_failed_handshake(tshark):
     ]
     lines = fields(tshark, capture, "ikex.outcome", "ikex.reason")
     assert lines == [["failed", "NO_PROPOSAL_CHOSEN"]] * 2
+
+
+def test_an_encrypted_invalid_ke_payload_asks_for_another_request(tshark):
+    """RFC 7296, section 1.3. The expert info is there whether or not a field of the exchange is asked for."""
+    sa = EncryptedSa(Random(1300))
+    datagrams = init(sa)
+    sa.next_epoch()
+    for response, payloads in enumerate((AUTH, AUTH_RESPONSE)):
+        datagrams.append((sa.message(ike.IKE_AUTH, payloads, 1, response=bool(response)), not response))
+    request = [ike.sa([ike.CLASSIC]), ike.nonce(bytes(32)), ike.ke(ike.ECP_256, bytes(64))]
+    wanted = ike.notify(ike.INVALID_KE_PAYLOAD, struct.pack(">H", ike.CURVE25519))
+    for response, payloads in enumerate((request, [wanted])):
+        datagrams.append((sa.message(ike.CREATE_CHILD_SA, payloads, 2, response=bool(response)), not response))
+    capture = captured(*datagrams)
+    text = "The other side asks for another request: INVALID_KE_PAYLOAD"
+    assert (6, text) in findings(tshark, capture, keys=sa.key_file())
+    for names in (["_ws.expert.message"], ["_ws.expert.message", "ikex.extra_round_trip"]):
+        shown = fields(tshark, capture, *names, only="frame.number == 6", separator="|", keys=sa.key_file())
+        assert text in shown[0][0].split("|")
 
 
 def test_names_that_some_wireshark_versions_lack_are_shown(tshark):

@@ -11,7 +11,7 @@ from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.buffers import MessageBytes
-from ikeanalyze.crypto.algorithms import IkeSuite
+from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, IkeSuite
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.keys.key_table import CaptureKeys, KeySetTable
 from ikeanalyze.wire.registries import get_name
@@ -116,12 +116,14 @@ def _explain_named(keys: KeySet, ike_sa: str, suite: IkeSuite | None) -> str:
     if keys.no_salt:  # as those in a log of libreswan
         return f"{has}: they lack the salt of its AEAD cipher. Give those of the other side's log, which may have it"
     if suite is not None:
-        for registry, listed, negotiated in (
-            (Encryption, keys.encryption, suite.encryption),
-            (Integrity, keys.integrity, suite.integrity),
+        for registry, listed, negotiated, supported in (
+            (Encryption, keys.encryption, suite.encryption, ENCRYPTION),
+            (Integrity, keys.integrity, suite.integrity, (Integrity.NONE, *INTEGRITY)),
         ):
             if listed not in (None, negotiated):
                 names = f"{get_name(registry, listed or 0)}, and it negotiated {get_name(registry, negotiated)}"
                 return f"{has}: they are for {names}. Correct the algorithm in the key file"
+            if negotiated not in supported:
+                return f"{has}: it negotiated {get_name(registry, negotiated)}, which is not supported"
     algorithm = "" if suite is not None else ", or for another algorithm or length of the ICV"
     return f"{has}: they may be wrong, or of another epoch{algorithm}. Give those of all epochs, as a daemon's log has them"

@@ -83,10 +83,12 @@ def choose_auth(shape: HandshakeShape, credentials: Credentials) -> InitiatorAut
 
 
 def _parse_auth_word(word: str | None) -> InitiatorAuth | None:
-    """Parse the report's word for an authentication method; None: not supported."""
+    """Parse the report's word for an authentication method; None: not supported, such as several ones (RFC 4739)."""
+    if word is None or "+" in word:
+        return None
     if word in (InitiatorAuth.PSK.value, InitiatorAuth.EAP.value):
         return InitiatorAuth(word)
-    return None if word is None or _parse_key_type(word) is None else InitiatorAuth.SIGNATURE
+    return None if _parse_key_type(word) is None else InitiatorAuth.SIGNATURE
 
 
 def _parse_key_type(word: str) -> str | None:

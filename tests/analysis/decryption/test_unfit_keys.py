@@ -1,5 +1,8 @@
 """What the warning says about keys that fit no message of a capture, and when it is not said."""
 
+import struct
+from dataclasses import replace
+
 import pytest
 from msgspec import structs
 
@@ -8,6 +11,8 @@ from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import Sa, nameless, table
 from tests.craft import MS, SECOND, ike
 
+#: Transform ID of ENCR_BLOWFISH.
+BLOWFISH = 7
 NONE_FITS = "none of the keys fits any of its encrypted messages"
 
 
@@ -64,6 +69,20 @@ def test_keys_for_another_length_of_the_icv():
     said = warn(make_trace(*sa.whole()), text)
     assert f"has keys of IKE SA {name(sa)}: they are for AES-GCM-8, and it negotiated AES-GCM-16" in said
     assert said.endswith(". Correct the algorithm in the key file")
+
+
+def test_keys_of_a_cipher_that_is_not_supported():
+    """The keys are right: with others the messages could not be decrypted either."""
+    sa = Sa(1)
+    # transforms of type 1 with a key of 256 bits, AES-GCM with an ICV of 16 octets
+    aes, blowfish = (struct.pack(">BxHHH", 1, number, 0x800E, 256) for number in (20, BLOWFISH))
+    messages = [
+        replace(message, datagrams=tuple(data.replace(aes, blowfish) for data in message.datagrams))
+        for message in sa.whole()
+    ]
+    text = build_key_json([structs.replace(keys, encryption=BLOWFISH) for keys in sa.key_sets], [], [])
+    said = warn(make_trace(*messages), text)
+    assert said.endswith(f"has keys of IKE SA {name(sa)}: it negotiated BLOWFISH, which is not supported")
 
 
 def test_keys_without_the_salt_of_their_cipher():

@@ -109,6 +109,7 @@ def test_a_guess_gives_way_to_the_credentials():
         ("eap", "EAP-MD5", AKA, "uses EAP-MD5, and the credentials lack eap.password"),
         ("null", None, PSK, "authenticates with null, which is not supported"),
         ("ml-dsa-65", None, PSK, "authenticates with ml-dsa-65, which is not supported"),
+        ("rsa+eap", None, SIGNING, r"authenticates with rsa\+eap, which is not supported"),
         (None, None, Credentials(), r"neither local.psk, local.key nor \[eap\]"),
     ],
 )

@@ -1,12 +1,14 @@
 """Determines from decrypted messages how a handshake ended and how the peers authenticated.
 
-IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
+IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 4739; RFC 5998):
 
 1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects
    the responder with AUTHENTICATION_FAILED in an INFORMATIONAL request.
-2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify in the same message
-   only concerns the first Child SA, except those that prevent the IKE SA: then failed. So does REDIRECT in place of the
-   Child SA (RFC 5685, section 6).
+2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload, and neither it nor its request has
+   ANOTHER_AUTH_FOLLOWS. A response with the Child SA ends IKE_AUTH in any case: it has no AUTH payload if the initiator
+   authenticates itself more often than the responder. An error notify in the same message only concerns the first Child
+   SA, except those that prevent the IKE SA: then failed. So does REDIRECT in place of the Child SA (RFC 5685,
+   section 6).
 3. Unfinished: neither, so IKE_AUTH should have continued.
 
 IKEv1 (RFC 2409, section 5): a quick mode with decrypted messages of both sides proves that the IKE SA is established:
@@ -57,6 +59,7 @@ _METHOD_NAMES: Final = {
 }
 #: Names of signature schemes (RFC 7427) that are not the scheme in lower case.
 _SCHEME_NAMES: Final = {"RSASSA-PKCS1-v1_5": "rsa", "RSASSA-PSS": "rsa"}
+_EAP: Final = "eap"
 _CURVES: Final = {"P-256": "256", "P-384": "384", "P-521": "521"}
 
 
@@ -83,7 +86,10 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
         return DecryptedOutcome(None if rejection is None else Outcome.FAILED, rejection, False, auth, None)
     last = responses[-1]
     error = _find_error_notify(last)
-    ended = bool(last.get_bodies(PayloadType.AUTH)) and not last.get_bodies(PayloadType.EAP)
+    ended = not last.get_bodies(PayloadType.EAP) and (
+        bool(last.get_bodies(PayloadType.SA))
+        or (bool(last.get_bodies(PayloadType.AUTH)) and not _announces_another_auth(auths, last.message_id))
+    )
     if rejection is not None:
         return DecryptedOutcome(Outcome.FAILED, rejection, False, auth, None)
     if ended and error not in _FATAL:
@@ -111,6 +117,16 @@ def _find_error_notify(content: DecodedMessage) -> str | None:
     """The name of the first error notify."""
     types = (notify.type for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify))
     return next((get_name(NotifyType, notify_type) for notify_type in types if notify_type < FIRST_STATUS), None)
+
+
+def _announces_another_auth(auths: Sequence[DecodedMessage], message_id: int) -> bool:
+    """Whether a message of an IKE_AUTH exchange announces that its sender authenticates itself again (RFC 4739)."""
+    return any(
+        notify.type == NotifyType.ANOTHER_AUTH_FOLLOWS
+        for content in auths
+        if content.message_id == message_id
+        for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify)
+    )
 
 
 def _find_redirect(content: DecodedMessage) -> str | None:
@@ -143,27 +159,41 @@ def _find_rejection(contents: Sequence[DecodedMessage]) -> str | None:
 
 
 def _get_auth_methods(auths: Sequence[DecodedMessage]) -> AuthMethods | None:
-    """The method of each side, by its first AUTH payload."""
+    """The methods of each side, joined by "+" if it authenticates itself several times (RFC 4739)."""
     eap = [body for content in auths for body in content.get_bodies(PayloadType.EAP)]
-    methods: dict[bool, str] = {}
-    certificates = {side: parsed for side, parsed in reversed(collect_certificates(auths)) if parsed.key is not None}
-    for content in auths:
-        for authentication in content.parse_bodies(PayloadType.AUTH, parse_authentication):
-            side = content.from_initiator
-            methods.setdefault(side, _get_method_name(authentication, certificates.get(side)))
-    initiator, responder = methods.get(True), methods.get(False)
-    if eap:
-        initiator = "eap"
-        # The AUTH payload after EAP uses the key of the EAP method; the responder's own AUTH payload is in its first
-        # message, which has IDr. With EAP-only authentication it is missing there (RFC 5998).
-        first = next((content for content in auths if content.response and content.get_bodies(PayloadType.IDR)), None)
-        if first is None:
-            responder = None
-        elif not first.get_bodies(PayloadType.AUTH):
-            responder = "eap" if responder is not None else None
-    if initiator is None and responder is None:
+    initiator, responder = (_list_methods(auths, bool(eap), from_initiator=side) for side in (True, False))
+    if not initiator and not responder:
         return None
-    return AuthMethods(initiator, responder, get_eap_method(eap) if eap else None, guessed=False)
+    return AuthMethods(
+        "+".join(initiator) or None,
+        "+".join(responder) or None,
+        get_eap_method(eap) if eap else None,
+        guessed=False,
+    )
+
+
+def _list_methods(auths: Sequence[DecodedMessage], has_eap: bool, *, from_initiator: bool) -> list[str]:
+    """The method of each authentication of one side.
+
+    Each begins with the side's identity, and has its AUTH payload in the same message. If that is missing, it is EAP
+    (RFC 5998 for the responder), and the AUTH payload that follows uses the key of the EAP method.
+    """
+    identity = PayloadType.IDI if from_initiator else PayloadType.IDR
+    sent = [content for content in auths if content.from_initiator == from_initiator]
+    sent_auth = any(content.get_bodies(PayloadType.AUTH) for content in sent)
+    certificates = collect_certificates(sent)
+    methods: list[str] = []
+    for content in sent:
+        begins = bool(content.get_bodies(identity))
+        authentication = next(content.parse_bodies(PayloadType.AUTH, parse_authentication), None)
+        if authentication is not None and (begins or not has_eap):
+            own = (parsed for _, parsed in (*collect_certificates([content]), *certificates) if parsed.key is not None)
+            methods.append(_get_method_name(authentication, next(own, None)))
+        elif begins and has_eap and authentication is None and (from_initiator or sent_auth):
+            methods.append(_EAP)
+    if from_initiator and has_eap and _EAP not in methods:  # the capture lacks the message that begins it
+        methods.append(_EAP)
+    return methods
 
 
 def _get_method_name(authentication: Authentication, certificate: ParsedCertificate | None) -> str:

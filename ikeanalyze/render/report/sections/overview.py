@@ -110,7 +110,8 @@ def _list_descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tup
 
 def _format_auth(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:
     first, second = (
-        escape_text(eap) if eap and i == "eap" else escape_text(i) if i else "?" for i in (initiator, responder)
+        "+".join(escape_text(eap if eap and word == "eap" else word) for word in methods.split("+")) if methods else "?"
+        for methods in (initiator, responder)
     )
     text = "-" if first == second == "?" else first if first == second else f"{first}/{second}"
     return text + (" (guess)" if guessed and text != "-" else "")

@@ -22,6 +22,7 @@ from tests.paths import CAPTURES, ROOT
 ME, YOU = IDENTITIES[True], IDENTITIES[False]
 FAILED = ike.notify(ike.AUTHENTICATION_FAILED)
 TS_UNACCEPTABLE = ike.notify(38)
+ANOTHER_AUTH_FOLLOWS = ike.notify(16405)
 REDIRECT = ike.notify(16407, b"\1\4\xcb\0\x71\1")  # to 203.0.113.1
 MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
 #: DER of AlgorithmIdentifiers: RFC 5758, section 3.2 (two); RFC 8410, section 3; RFC 9881, section 2; RFC 8017, A.2.4.
@@ -290,6 +291,48 @@ def test_eap_alone_that_did_not_come_to_its_end():
     proof = outcome_from_payloads(rounds(([ME, *CHILD], [YOU, CHALLENGE])))
     assert (proof.auth.initiator, proof.auth.responder) == ("eap", None)
     assert proof.undone
+
+
+# ---- several authentications (RFC 4739)
+
+SIGNED = [ME, signature(RSA_SHA256), *CHILD, ANOTHER_AUTH_FOLLOWS], [YOU, signature(ED25519)]
+
+
+def test_ike_auth_goes_on_after_another_auth_follows():
+    first = ([ME, PSK, *CHILD, ANOTHER_AUTH_FOLLOWS], [YOU, PSK])
+    assert ended(outcome_from_payloads(rounds(first))) == (None, None, True)
+    of_responder = ([ME, PSK, *CHILD], [YOU, PSK, ANOTHER_AUTH_FOLLOWS])
+    assert ended(outcome_from_payloads(rounds(of_responder))) == (None, None, True)
+    assert ended(outcome_from_payloads(rounds(first, ([ME, PSK], [FAILED])))) == (
+        "failed",
+        "AUTHENTICATION_FAILED",
+        False,
+    )
+    assert ended(outcome_from_payloads(rounds(first, ([ME, PSK], [YOU, PSK, *CHILD])))) == ("established", None, False)
+
+
+def test_the_last_response_has_no_auth_payload_if_the_responder_authenticates_itself_once():
+    assert ended(outcome_from_payloads(rounds(SIGNED, ([ME, PSK], CHILD)))) == ("established", None, False)
+
+
+@pytest.mark.parametrize(
+    ("more", "initiator", "responder"),
+    [
+        ([([ME, PSK], [YOU, PSK, *CHILD])], "rsa+psk", "ed25519+psk"),
+        ([([ME, PSK], CHILD)], "rsa+psk", "ed25519"),
+        ([([ME], [CHALLENGE]), ([ANSWER], [SUCCESS]), LAST], "rsa+eap", "ed25519"),
+        (
+            [([ME], [CHALLENGE]), ([ANSWER], [SUCCESS]), ([PSK, ANOTHER_AUTH_FOLLOWS], [PSK]), ([ME, PSK], CHILD)],
+            "rsa+eap+psk",
+            "ed25519",
+        ),
+    ],
+)
+def test_each_authentication_has_its_method(more, initiator, responder):
+    """The AUTH payloads that end EAP have no identity with them, and are no authentication of their own."""
+    proof = outcome_from_payloads(rounds(SIGNED, *more))
+    assert ended(proof) == ("established", None, False)
+    assert (proof.auth.initiator, proof.auth.responder) == (initiator, responder)
 
 
 # ---- what is broken

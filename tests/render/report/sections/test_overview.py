@@ -26,6 +26,14 @@ def test_authentication_that_was_read_is_no_guess():
     assert [row[place] for row in table.rows] == ["EAP-MD5/? (guess)", "EAP-MD5/psk"]
 
 
+def test_the_eap_method_stands_for_eap_among_several_authentications():
+    a = analysis([2, 7])
+    several = pl.lit("rsa+eap").alias("auth_initiator")
+    table = titled(replace(a, handshakes=a.handshakes.with_columns(several)), "Handshakes")
+    place = [column.name for column in table.columns].index("authentication")
+    assert table.rows[1][place] == "rsa+EAP-MD5/psk"
+
+
 def test_rekeyed_ike_sas_are_not_handshakes():
     """They have a table of their own with the IKE SA that they replaced."""
     several = analysis([6, 8, 7])
