@@ -39,29 +39,31 @@ end
 -- The index of the first datagram of each transmission, by fragment numbers alone.
 local function find_starts(datagrams)
     local starts = { 1 }
-    local last_index = { [datagrams[1].fragment] = 1 } -- by fragment number, within the transmission
+    local last_index = { [datagrams[1].fragment] = 1 } -- by fragment number, in this transmission or an earlier one
+    -- The indexes that follow a longer pause than all after them, from `head` to `tail`: the first one that may begin a
+    -- transmission follows the longest pause. Looking through all pauses would take a time that is quadratic in hostile
+    -- captures.
+    local longest, pauses, head, tail = {}, {}, 1, 0
     for index = 2, #datagrams do
         local datagram = datagrams[index]
+        local pause = datagram.time - datagrams[index - 1].time
+        while tail >= head and pauses[tail] <= pause do
+            tail = tail - 1
+        end
+        tail = tail + 1
+        longest[tail], pauses[tail] = index, pause
+        local last = last_index[datagram.fragment]
         if is_refragmented(datagrams[index - 1], datagram) then
             starts[#starts + 1] = index
-            last_index = {}
-        elseif last_index[datagram.fragment] then
-            local earliest = last_index[datagram.fragment] + 1
+        elseif last and last >= starts[#starts] then
+            local earliest = last + 1
             if is_complete_in_order(datagrams, starts[#starts], index - 1) then
                 earliest = index
             end
-            local begin, longest = earliest, -1
-            for at = earliest, index do
-                local pause = datagrams[at].time - datagrams[at - 1].time
-                if pause >= longest then
-                    begin, longest = at, pause
-                end
+            while longest[head] < earliest do
+                head = head + 1
             end
-            starts[#starts + 1] = begin
-            last_index = {}
-            for at = begin, index - 1 do
-                last_index[datagrams[at].fragment] = at
-            end
+            starts[#starts + 1] = longest[head]
         end
         last_index[datagram.fragment] = index
     end

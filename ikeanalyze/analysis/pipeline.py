@@ -1,4 +1,18 @@
-"""Build the four tables from the frames of one capture, or of several small captures together."""
+"""Build the four tables from the frames of one capture, or of several small captures together.
+
+`build_tables` runs these steps, the first six of them in `_analyse_frames`:
+
+1. `_group_datagrams`: frames to datagrams; `_build_state`: these to handshakes, messages and exchanges
+2. the capture point and the path (`capture_point`), and the response that ended each exchange (`answers`)
+3. with keys or the option `payloads`, `_summarise_contents`: decrypt messages and decode payloads
+4. RADIUS conversations to handshakes (`radius`), and then the transmission that each response answered (`answers`)
+5. the handshakes with outcome, authentication and times (`handshakes`), and the lab's figures (`lab_handshakes`)
+6. `_collect_facts`: the facts about the handshakes to diagnose
+7. the table of handshakes, and last `_add_diagnoses`: its column `diagnosis`
+
+A second thread makes the tables of frames, messages and exchanges, each as soon as the steps that it depends on are
+done: numpy, polars and the core release the GIL.
+"""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -136,7 +150,7 @@ class _PipelineRun(Struct, frozen=True):
     captures: CaptureContext
     options: ReadOptions
     facts: CaptureFacts
-    pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
+    pool: ThreadPoolExecutor  # the second thread
 
     @property
     def polars_makes_tables(self) -> bool:

@@ -246,16 +246,18 @@ def _load_ciphers() -> tuple[
 class MessageCipher:
     """The ciphers and MACs of one key set: decrypts any number of messages, and encrypts them (`encrypt_message`)."""
 
-    __slots__ = ("_algorithm", "_directions", "_icv_size", "_keys", "_protection", "verifies")
+    __slots__ = ("_directions", "_keys", "_protection", "algorithm", "icv_size", "verifies")
 
+    algorithm: EncryptionAlgorithm
+    icv_size: int  # bytes of the ICV
     verifies: bool  # whether it checks ICVs, so that it recognizes a wrong key
 
     def __init__(self, keys: MessageKeys, suite: IkeSuite | None = None) -> None:
         """`suite`: as for `select_protection`, which also raises the errors."""
         self._protection = select_protection(keys, suite)
         self._keys = keys
-        self._algorithm = self._protection.encryption
-        self._icv_size = self._protection.icv
+        self.algorithm = self._protection.encryption
+        self.icv_size = self._protection.icv
         self.verifies = self._protection.verifies
         #: By whether the initiator is the sender; made for its first message.
         self._directions: dict[bool, _AeadDirection | _EncryptThenMac | None] = {}
@@ -272,10 +274,10 @@ class MessageCipher:
         if not (protection.initiator if from_initiator else protection.responder):
             return None
         sk_e, sk_a = (keys.sk_ei, keys.sk_ai) if from_initiator else (keys.sk_er, keys.sk_ar)
-        if self._algorithm.aead:
-            return _AeadDirection(make_aead_cipher(self._algorithm, sk_e))
+        if self.algorithm.aead:
+            return _AeadDirection(make_aead_cipher(self.algorithm, sk_e))
         return _EncryptThenMac(
-            make_cipher(self._algorithm, sk_e), make_icv(protection.mac, sk_a) if protection.mac else None
+            make_cipher(self.algorithm, sk_e), make_icv(protection.mac, sk_a) if protection.mac else None
         )
 
     def decrypt(self, message: bytes, from_initiator: bool) -> DecryptedMessage | None:
@@ -294,7 +296,7 @@ class MessageCipher:
         decrypted = DecryptedMessage(plaintext, payload.first, self.verifies)
         if self.verifies:
             return decrypted
-        padded = len(payload.message) - self._icv_size - payload.start - self._algorithm.iv
+        padded = len(payload.message) - self.icv_size - payload.start - self.algorithm.iv
         plausible = self._is_plausible(decrypted, payload.fragment, padded - 1 - len(plaintext))
         return decrypted if plausible else None
 
@@ -303,10 +305,10 @@ class MessageCipher:
 
         Returns the plaintext without padding, plausible or not.
         """
-        iv_end = start + self._algorithm.iv
-        end = len(message) - self._icv_size
+        iv_end = start + self.algorithm.iv
+        end = len(message) - self.icv_size
         size = end - iv_end
-        if size < 1 or size % self._algorithm.block:
+        if size < 1 or size % self.algorithm.block:
             return None
         direction = self.get_direction(from_initiator)
         if direction is None:
@@ -335,7 +337,7 @@ class MessageCipher:
         payload, direction = find_encrypted_payload(message), self.get_direction(from_initiator)
         if payload is None or not self.uses_two_keys or not isinstance(direction, _EncryptThenMac):
             return False
-        if not direction.has_valid_icv(payload.message, len(payload.message) - self._icv_size):
+        if not direction.has_valid_icv(payload.message, len(payload.message) - self.icv_size):
             return False
         decrypted = self.decrypt_payload(payload, from_initiator)
         return decrypted is None or self.is_garbage(decrypted.plaintext, payload.first, payload.fragment)
@@ -343,7 +345,7 @@ class MessageCipher:
     @property
     def uses_two_keys(self) -> bool:
         """Whether SK_e and SK_a protect messages, and both are known."""
-        return self.verifies and not self._algorithm.aead and self._algorithm.encrypts
+        return self.verifies and not self.algorithm.aead and self.algorithm.encrypts
 
     def _is_plausible(self, decrypted: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
         """Whether the plaintext may be right, where no ICV is checked."""
@@ -352,7 +354,7 @@ class MessageCipher:
         # A part of a chain shows little; the complete chain is checked when the fragments are reassembled.
         number, total = fragment
         return (
-            pad_length < max(self._algorithm.block, _MAX_PADDING_MULTIPLE)
+            pad_length < max(self.algorithm.block, _MAX_PADDING_MULTIPLE)
             and len(decrypted.plaintext) > 0
             and (number > 1 or is_plausible_chain(decrypted.plaintext, decrypted.first, cut=total > 1))
         )
@@ -378,7 +380,7 @@ def encrypt_message(
         UnusableKeyError: the key set has no integrity algorithm, or no keys of this direction.
         ValueError: the IV has the wrong length.
     """
-    algorithm = cipher._algorithm
+    algorithm = cipher.algorithm
     if not cipher.verifies:
         raise UnusableKeyError("the keys have no integrity algorithm, so no ICV can be computed")
     if len(iv) != algorithm.iv:
@@ -390,7 +392,7 @@ def encrypt_message(
     padded = plaintext + bytes(pad_length) + bytes([pad_length])
     numbers = b"" if fragment is None else _FRAGMENT_NUMBERS.pack(*fragment)
     outer_first, chain = encode_chain(clear, PayloadType.SK if fragment is None else PayloadType.SKF)
-    size = PAYLOAD_HEADER.size + len(numbers) + len(iv) + len(padded) + cipher._icv_size
+    size = PAYLOAD_HEADER.size + len(numbers) + len(iv) + len(padded) + cipher.icv_size
     header = replace(header, next_payload=outer_first, length=HEADER.size + len(chain) + size)
     associated = HEADER.pack(*astuple(header)) + chain + PAYLOAD_HEADER.pack(first, 0, size) + numbers
     return associated + direction.encrypt(associated, iv, padded)
@@ -414,9 +416,9 @@ def replace_plaintext(
     payload, direction = find_encrypted_payload(message), cipher.get_direction(from_initiator)
     if payload is None or direction is None or not cipher.verifies:
         return None
-    size = len(payload.message) - cipher._icv_size - payload.start - cipher._algorithm.iv
+    size = len(payload.message) - cipher.icv_size - payload.start - cipher.algorithm.iv
     pad_length = size - len(plaintext) - 1
-    if len(iv) != cipher._algorithm.iv or len(associated) != payload.start or not 0 <= pad_length <= _MAX_PADDING:
+    if len(iv) != cipher.algorithm.iv or len(associated) != payload.start or not 0 <= pad_length <= _MAX_PADDING:
         return None
     padded = plaintext + bytes(pad_length) + bytes([pad_length])
     return associated + direction.encrypt(associated, iv, padded)
@@ -424,13 +426,13 @@ def replace_plaintext(
 
 def get_iv(cipher: MessageCipher, payload: EncryptedPayload) -> bytes:
     """Return the IV of an encrypted payload."""
-    return payload.message[payload.start : payload.start + cipher._algorithm.iv]
+    return payload.message[payload.start : payload.start + cipher.algorithm.iv]
 
 
 def get_fragment_capacity(cipher: MessageCipher, max_bytes: int) -> int:
     """Return the bytes of inner payloads that fit into a fragment of at most `max_bytes`; may be negative."""
-    algorithm = cipher._algorithm
-    overhead = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT_NUMBERS.size + algorithm.iv + cipher._icv_size
+    algorithm = cipher.algorithm
+    overhead = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT_NUMBERS.size + algorithm.iv + cipher.icv_size
     padded = max_bytes - overhead
     return padded - padded % algorithm.block - 1  # the pad length takes one byte
 

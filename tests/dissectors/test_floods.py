@@ -14,6 +14,7 @@ START = 100
 SMALL = {
     "half_open": 4_000,
     "fragments_of_one_message": 15_000,
+    "fragments_again_after_shorter_pauses": 10_000,
     "cookie_rounds": 2_000,
     "responses_after_the_next_set_up": 4_000,
     "redirects_behind_one_nat": 4_000,

@@ -259,6 +259,16 @@ def fragments_in_reverse(n: int) -> bytes:
     return capture(request(fragment(place, 65_534, place.to_bytes(32))) for place in range(n, 0, -1))
 
 
+@flood(40_000)
+def fragments_again_after_shorter_pauses(n: int) -> bytes:
+    """Each fragment of the second half repeats one, and the longest pause since then is the earliest."""
+    fragments = (fragment(place % (n // 2) + 1, 65_534, b"") for place in range(n))
+    times = (place * (2 * n - place) * MILLISECOND for place in range(n))
+    return pcap(
+        (time, request(part, ident=place + 1)) for place, (time, part) in enumerate(zip(times, fragments, strict=True))
+    )
+
+
 @flood(15_000)
 def first_of_two_fragments(n: int) -> bytes:
     return capture(request(fragment(1, 2, bytes(64), spi_i=place + 1, spi_r=place + n)) for place in range(n))

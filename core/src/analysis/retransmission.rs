@@ -1,7 +1,7 @@
 //! The rules of retransmission for the datagrams of one slot (ikeanalyze/analysis/messages/retransmission.py, which
 //! explains them).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The fields of a datagram that the rules use.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Transmission {
 
 /// Applies the rules. Its memory is used again for each slot.
 pub struct Classifier {
-    /// Where the current transmission has each fragment number; valid if the first number is `round`.
+    /// Where a form of a message has each fragment number for the last time; valid if the first number is `round`.
     latest: Vec<(u32, u32)>,
     round: u32,
 }
@@ -113,45 +113,50 @@ impl Classifier {
 
     /// The index of the first datagram of each transmission (rule 2), among datagrams of one total.
     fn find_transmission_starts(&mut self, datagrams: &[SlotDatagram]) -> Vec<usize> {
+        self.forget_fragments();
         let mut starts = vec![0];
         let mut begin = 0;
-        self.begin_transmission(&datagrams[..1], 0);
+        let pause = |at: usize| datagrams[at].time_ns.wrapping_sub(datagrams[at - 1].time_ns);
+        // the indexes that follow a longer pause than all after them, in order
+        let mut longest: VecDeque<usize> = VecDeque::new();
+        self.latest[usize::from(datagrams[0].fragment)] = (self.round, 0);
         for index in 1..datagrams.len() {
+            while longest.back().is_some_and(|&at| pause(at) <= pause(index)) {
+                longest.pop_back();
+            }
+            longest.push_back(index);
             let datagram = &datagrams[index];
             if is_refragmented(&datagrams[index - 1], datagram) {
                 begin = index;
                 starts.push(begin);
-                self.begin_transmission(&[], 0);
-            } else if let Some(last) = self.find_latest(datagram.fragment) {
+            } else if let Some(last) = self.find_latest(datagram.fragment, begin) {
                 let earliest = if is_whole(&datagrams[begin..index]) {
                     index
                 } else {
                     last + 1
                 };
-                let pause = |at: usize| datagrams[at].time_ns.wrapping_sub(datagrams[at - 1].time_ns);
-                begin = (earliest..=index).max_by_key(|&at| (pause(at), at)).unwrap_or(index);
+                while longest.front().is_some_and(|&at| at < earliest) {
+                    longest.pop_front();
+                }
+                begin = longest.front().copied().unwrap_or(index);
                 starts.push(begin);
-                self.begin_transmission(&datagrams[begin..index], begin);
             }
             self.latest[usize::from(datagram.fragment)] = (self.round, index as u32);
         }
         starts
     }
 
-    /// Forget the fragments of the last transmission; `datagrams` are those of the next one, from index `at` on.
-    fn begin_transmission(&mut self, datagrams: &[SlotDatagram], at: usize) {
+    fn forget_fragments(&mut self) {
         self.round = self.round.checked_add(1).unwrap_or_else(|| {
             self.latest.fill((0, 0));
             1
         });
-        for (datagram, index) in datagrams.iter().zip(at..) {
-            self.latest[usize::from(datagram.fragment)] = (self.round, index as u32);
-        }
     }
 
-    fn find_latest(&self, fragment: u16) -> Option<usize> {
+    /// The index of the last datagram with this fragment number, if it is in the transmission that starts at `begin`.
+    fn find_latest(&self, fragment: u16, begin: usize) -> Option<usize> {
         let (round, index) = self.latest[usize::from(fragment)];
-        (round == self.round).then_some(index as usize)
+        (round == self.round && index as usize >= begin).then_some(index as usize)
     }
 }
 

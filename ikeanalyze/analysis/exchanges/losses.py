@@ -77,6 +77,7 @@ def infer_losses(
         if len(requests) == len(slot) and requests[-1]["first_ns"] < last_ns:
             continue  # a gap in the capture
         losses.update(_find_responses_in_vain(slot, reaction_ns.get(slot[0]["protocol"], 0)))
+        received_ns = _find_received_ns(requests, aaa_ns) if requests else inf
         losses.update(
             (request["message"], LossEvidence.UNANSWERED)
             for request in _find_unanswered(slot)
@@ -84,12 +85,12 @@ def infer_losses(
                 request["first_ns"] < last_ns
                 or (until_ns is not None and until_ns - request["first_ns"] > SLOWEST_FIRST_TIMER_NS)
             )
-            and request["first_ns"] < _received_ns(requests, aaa_ns)
+            and request["first_ns"] < received_ns
         )
     return losses
 
 
-def _received_ns(requests: Sequence[Mapping[str, Any]], aaa_ns: Mapping[int, int]) -> float:
+def _find_received_ns(requests: Sequence[Mapping[str, Any]], aaa_ns: Mapping[int, int]) -> float:
     """The time of the transmission that the responder must have received; infinity: unknown."""
     if requests[0]["protocol"] == "RADIUS" or requests[0]["exchange"] not in aaa_ns:
         return inf

@@ -27,8 +27,10 @@ number that arrived, or the first one that was sent if none arrived. The bytes s
 copies are the blow-up.
 """
 
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -127,23 +129,33 @@ def _find_first_copies(datagrams: list[SlotDatagram], body: list[int], ikev1: bo
 def _find_transmission_starts(datagrams: list[SlotDatagram]) -> list[int]:
     """The index of the first datagram of each transmission (rule 2), among datagrams of one total."""
     starts = [0]
-    last_index = {datagrams[0].fragment: 0}  # of each fragment number of the transmission
+    last_index = {datagrams[0].fragment: 0}  # of each fragment number, in this transmission or an earlier one
+    pauses = [0, *(later.time_ns - earlier.time_ns for earlier, later in pairwise(datagrams))]
+    # The indexes that follow a longer pause than all after them, in order: the first one that may begin a transmission
+    # follows the longest pause. Looking through all pauses would take a time that is quadratic in hostile captures.
+    longest: deque[int] = deque()
     for index in range(1, len(datagrams)):
+        while longest and pauses[longest[-1]] <= pauses[index]:
+            longest.pop()
+        longest.append(index)
         datagram = datagrams[index]
+        last = last_index.get(datagram.fragment, -1)
         if _is_refragmented(datagrams[index - 1], datagram):
             starts.append(index)
-            last_index = {}
-        elif datagram.fragment in last_index:
-            earliest = last_index[datagram.fragment] + 1
-            previous = datagrams[starts[-1] : index]
-            if [part.fragment for part in previous] == list(range(1, previous[0].total + 1)):
-                earliest = index  # the previous transmission is complete and in order
-            pauses = {at: datagrams[at].time_ns - datagrams[at - 1].time_ns for at in range(earliest, index + 1)}
-            start = max(pauses, key=lambda at: (pauses[at], at))
-            starts.append(start)
-            last_index = {datagrams[at].fragment: at for at in range(start, index)}
+        elif last >= starts[-1]:
+            earliest = index if _is_whole(datagrams, starts[-1], index) else last + 1
+            while longest[0] < earliest:
+                longest.popleft()
+            starts.append(longest[0])
         last_index[datagram.fragment] = index
     return starts
+
+
+def _is_whole(datagrams: list[SlotDatagram], start: int, end: int) -> bool:
+    """Whether the datagrams from `start` to before `end` are a transmission that is complete and in order."""
+    return end - start == datagrams[start].total and all(
+        datagrams[index].fragment == index - start + 1 for index in range(start, end)
+    )
 
 
 def _is_refragmented(previous: SlotDatagram, datagram: SlotDatagram) -> bool:

@@ -131,7 +131,7 @@ def format_size(rung: LadderArrow) -> str:
 
 
 def _find_turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterator[ProcessingInterval]:
-    """Whose turn it was, as `analysis.timing` divides the set-up time."""
+    """Whose turn it was, as `analysis.exchanges.timing` divides the set-up time."""
     by_exchange: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
     for index, message in enumerate(messages):
         if message["exchange"] is not None and message["set_up"]:

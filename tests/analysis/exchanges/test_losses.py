@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 
 import polars as pl
 import pytest
@@ -158,3 +159,17 @@ def test_a_handshake_of_which_the_logs_tell_all():
     messages = read_captures(LAB.parent / "loss20-classic.pcap").messages.filter(pl.col("handshake") == 2, "set_up")
     result = lost(messages.to_dicts())
     assert sorted(result.values()) == [LossEvidence.IN_VAIN] * 2 + [LossEvidence.UNANSWERED] * 2
+
+
+def seconds_for_repeated_requests(count: int) -> float:
+    """Processor time for a request that was sent so many times before the responder asked its AAA server."""
+    requests = sent(*((10_000 * number, "request") for number in range(count)))
+    aaa = {**requests[-1], "message": count + 1, "protocol": "RADIUS", "first_ns": requests[-1]["first_ns"] + MS}
+    begin = process_time()
+    assert len(lost([*requests, aaa], until_ns=aaa["first_ns"])) == count - 1  # all but the one that was received
+    return process_time() - begin
+
+
+def test_the_time_for_repeated_requests_is_proportional_to_their_number():
+    few, many = seconds_for_repeated_requests(500), seconds_for_repeated_requests(4000)
+    assert many < 24 * few  # 8 times as many; quadratic: 64 times the time

@@ -1,6 +1,7 @@
 """What is a transmission, a retransmission and another message, by rules and by columns."""
 
 from random import Random
+from time import process_time
 
 import numpy as np
 import pytest
@@ -314,3 +315,22 @@ def test_a_lost_ip_fragment_of_ike_sa_init(lost):
     assert (row["initiator_messages"], row["retransmitted_messages"]) == (3, 1)
     assert len(analysis.exchanges) == 2
     assert row["extra_round_trips"] == []
+
+
+def seconds_for_repeated_fragments(count: int) -> float:
+    """Processor time for so many fragments of a message that is never complete, all sent twice.
+
+    Each fragment of the second half repeats one, and the longest pause since then is the earliest.
+    """
+    datagrams = [
+        SlotDatagram(place * (4 * count - place), place % count + 1, count + 1, place % count)
+        for place in range(2 * count)
+    ]
+    begin = process_time()
+    assert classify_slot(datagrams)[-1].transmission == count + 1
+    return process_time() - begin
+
+
+def test_the_time_for_repeated_fragments_is_proportional_to_their_number():
+    few, many = seconds_for_repeated_fragments(500), seconds_for_repeated_fragments(4000)
+    assert many < 24 * few  # 8 times as many; quadratic: 64 times the time
