@@ -45,6 +45,10 @@ VantageOption = Annotated[
 
 #: The longest round-trip time, ms: as of links in `predict`. Much longer ones do not fit into nanoseconds.
 _MAX_RTT_MS: Final = 1e7
+KEYS_HELP: Final = (
+    "Keys for decryption: a log of charon or libreswan, a key table of Wireshark, a secret file of tcpdump -E, or JSON "
+    "of ikeanalyze. Repeatable."
+)
 #: How most commands take key files.
 WITH_OPTION: Final = "with --keys"
 
@@ -56,8 +60,7 @@ class CaptureOptions(Struct, frozen=True, kw_only=True):
         list[str],
         typer.Option(
             metavar="FILE",
-            help="Keys for decryption: a log of charon or libreswan, a key table of Wireshark, a secret file of "
-            "tcpdump -E, or JSON of ikeanalyze. Repeatable.",
+            help=KEYS_HELP,
         ),
     ] = field(default_factory=list)
     port: PortOption = field(default_factory=list)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
 from ikeanalyze.cli.exit_status import CommandError, fail_command
@@ -42,9 +43,13 @@ def open_descriptor(path: str) -> Iterator[int]:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         raise CommandError(f"{path}: no such file") from None
+    except PermissionError:
+        raise CommandError(f"{path}: permission denied; read it as a user who may") from None
     except OSError as error:
         raise CommandError(f"{path}: cannot be opened: {error.strerror}") from None
     try:
+        if S_ISDIR(os.fstat(descriptor).st_mode):  # which the system opens, but does not read
+            raise CommandError(f"{path}: is a directory; name a capture in it")
         yield descriptor
     finally:
         os.close(descriptor)

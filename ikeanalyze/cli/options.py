@@ -24,7 +24,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Another value of a key of the scenario, such as responder.stack=libreswan; repeatable.",
+        help="Another value of a key of the scenario, such as responder.stack=libreswan. Repeatable.",
     ),
 ]
 

@@ -150,7 +150,9 @@ def load_manifest(folder: Path) -> DatasetManifest:
     if schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith(SCHEMA.rpartition("/")[0]):
             raise DatasetError(f"{path}: schema {schema}, but this ikeanalyze supports {SCHEMA}. Use a newer version")
-        raise DatasetError(f"{path}: not a dataset manifest (its schema is not {SCHEMA})")
+        raise DatasetError(
+            f"{path}: not a dataset manifest (its schema is not {SCHEMA}). `batch` makes datasets in new or empty folders"
+        )
     try:
         content = msgspec.convert(document, _Document)
         shards = {shard.name: shard for shard in content.shards}

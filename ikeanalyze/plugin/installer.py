@@ -237,8 +237,12 @@ def _make(folder: Path, created: list[Path]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with replace_atomically(str(path)) as temporary:
-        temporary.write_bytes(content)
+    try:
+        with replace_atomically(str(path)) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        error.filename = str(path)  # a full disk has none, and others name the temporary file
+        raise
     path.chmod(0o644)
 
 

@@ -138,3 +138,9 @@ def test_a_file_that_does_not_exist():
     done = run("absent.pcap")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == "ikeanalyze: absent.pcap: no such file\n"
+
+
+def test_a_directory_in_place_of_a_capture(tmp_path):
+    done = run(str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"ikeanalyze: {tmp_path}: is a directory; name a capture in it\n"

@@ -1,4 +1,6 @@
+import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -184,6 +186,18 @@ def test_a_file_in_the_way_of_a_folder(folders):
 def test_a_personal_folder_that_cannot_be_made():
     folders = WiresharkFolders(Path("/proc/plugins"), Path("/proc/profiles"), told=True)  # Linux makes no folders there
     with pytest.raises(PluginError, match=r"^/proc/plugins: .*your own: check their owner, and that HOME"):
+        install_files(FILES, folders, "1")
+
+
+def test_an_error_of_a_full_disk_names_the_file(folders, monkeypatch):
+    def write_nothing(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", write_nothing)
+    file = re.escape(str(folders.plugins / "ikex.lua"))
+    with pytest.raises(
+        PluginError, match=f"^{file}: No space left on device. Correct that, and run the command again$"
+    ):
         install_files(FILES, folders, "1")
 
 

@@ -8,6 +8,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.cli.capture_options import (
+    KEYS_HELP,
     CaptureArgument,
     CaptureOptions,
     check_twice_readable,
@@ -28,9 +29,7 @@ class DecryptionOptions(CaptureOptions, frozen=True, kw_only=True):
 
     keys: Annotated[
         list[str],
-        typer.Option(
-            metavar="FILE", help="Keys: a Wireshark table, a log of charon or pluto, JSON of ikeanalyze. Repeatable."
-        ),
+        typer.Option(metavar="FILE", help=KEYS_HELP),
     ]
 
 

@@ -128,7 +128,8 @@ def compare(
     With several --by columns, a group is compared with the group that has the baseline's value of the first column and
     the same values of the others: `--by config --by loss --baseline classic` compares the configurations at each loss.
 
-    DATASET is a dataset that `batch` wrote, or the directory of `report --format parquet`.
+    DATASET is a dataset that `batch` wrote, or the directory of `report --format parquet`. To compare captures of
+    several datasets, make one of all of them: `batch before after -o data --label '{version}/{}'`.
     """
     if not 50 <= options.confidence < 100:
         percent = f"{options.confidence * 100:g}"

@@ -143,7 +143,9 @@ class TransmissionOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = field(default_factory=lambda: ["strongswan"])
     transport: Annotated[
-        list[IkeTransport], typer.Option(help="Transport: udp, or tcp as in RFC 9329. Repeatable.")
+        list[IkeTransport],
+        # Typer would show the type, as <list[udp|tcp]>
+        typer.Option(metavar="<udp|tcp>", help="Transport: udp, or tcp as in RFC 9329. Repeatable."),
     ] = field(default_factory=lambda: [IkeTransport.UDP])
     responder_retransmit_trigger: Annotated[
         ResponseTrigger,
