@@ -37,6 +37,32 @@ def test_the_plugin_has_the_refusal_and_its_time(tshark):
     assert [line.split()[-1] for line in lines if line.startswith("  1 ")] == ["+INVALID_KE_PAYLOAD"]
 
 
+def make_capture_of_a_late_acceptance():
+    """The capture lacks the request with the cookie, and has its response after the request for IKE_AUTH."""
+    trace = Trace()
+    first, refusal, _, response, *authentication = Handshake(1).setup(before="COOKIE")
+    for time, message in ((0, first), (20, refusal), (40, authentication[0]), (50, response), (70, authentication[1])):
+        trace.message(time * MS, message)
+    return trace.pcap()
+
+
+@pytest.mark.usefixtures("implementation")
+def test_reports_measure_until_the_refusal_if_the_next_request_is_before_the_acceptance():
+    """Counted by hand. The refusal was taken for the ending, but its time was unknown, and so large parts resulted."""
+    analysis = ikeanalyze.read(make_capture_of_a_late_acceptance())
+    assert analysis.exchanges["rtt_ns"].to_list() == [20 * MS, 30 * MS]
+    [handshake] = analysis.handshakes.iter_rows(named=True)
+    assert handshake["setup_ns"] == 70 * MS
+    parts = ("responder_ns", "initiator_and_network_ns", "retransmission_wait_ns")
+    assert [handshake[part] for part in parts] == [50 * MS, 20 * MS, 0]
+
+
+@pytest.mark.turns
+def test_the_plugin_measures_until_the_refusal_if_the_next_request_is_before_the_acceptance(tshark):
+    rows = fields(tshark, make_capture_of_a_late_acceptance(), "frame.number", "ikex.response_time")
+    assert [row for row in rows if row[1]] == [["2", "20"], ["5", "30"]]
+
+
 REFUSED_METHOD = CAPTURES / "faults" / "pfs-other-method.pcapng"
 
 

@@ -238,7 +238,8 @@ def _find_latest_requests(
 def _find_revoked_refusals(state: AnalysisState, ignored: Int64Array) -> Int64Array:
     """The rows of responses that refuse an IKE_SA_INIT request which another response accepts (RFC 7296, 2.21.1).
 
-    The rows `ignored` are of messages that do not count.
+    The initiator must have waited for that: its next request is later. The rows `ignored` are of messages that do not
+    count.
     """
     exchanges, messages, exchange = state.exchanges, state.messages, state.exchange_of_message
     several = (exchanges.response_messages > 1) & (exchanges.protocol == Protocol.IKEV2)
@@ -250,8 +251,10 @@ def _find_revoked_refusals(state: AnalysisState, ignored: Int64Array) -> Int64Ar
     rows = np.flatnonzero(counts)
     # those that accept begin with SA, or with a nonce (IKE_SESSION_RESUME)
     refuses = messages.next_payload[rows] == int(PayloadType.NOTIFY)
+    accepts = rows[~refuses]
+    accepts = accepts[messages.first_ns[accepts] < _find_next_request_times(exchanges)[exchange[accepts]]]
     accepted = np.zeros(len(exchanges), np.bool_)
-    accepted[exchange[rows[~refuses]]] = True
+    accepted[exchange[accepts]] = True
     refused: Int64Array = rows[refuses & accepted[exchange[rows]]]
     return refused
 
