@@ -22,10 +22,10 @@ _PADDING: Final = bytes(PADDING)
 
 #: First bytes of files that are mistaken for captures, and a hint for each.
 _OTHER_FORMATS: Final = (
-    (b"\x1c\0\1\xac", "an Ixia capture: convert it with editcap"),
-    (b"\xac\1\0\x1c", "an Ixia capture: convert it with editcap"),
-    (b"\x1c\0\1\xab", "an Ixia capture: convert it with editcap"),
-    (b"\xab\1\0\x1c", "an Ixia capture: convert it with editcap"),
+    *(
+        (start, "an Ixia capture: convert it with editcap")
+        for start in (b"\x1c\0\1\xac", b"\xac\1\0\x1c", b"\x1c\0\1\xab", b"\xab\1\0\x1c")
+    ),
     (b"snoop\0\0\0", "a snoop capture: convert it with editcap"),
     (b"GMBU", "a Network Monitor capture: convert it with editcap"),
     (b"RTSS", "a Network Monitor capture: convert it with editcap"),

@@ -4,9 +4,9 @@ from pathlib import Path
 
 
 def find_documentation() -> Path | None:
-    """Return the folder that texts call docs: inside an installed package, next to the package in a checkout.
+    """Return the folder with the files that texts of the program name, such as docs/diagnosis.md; None: it is missing.
 
-    None where it is in neither.
+    An installed package contains it, and in a checkout it is next to the package.
     """
     package = Path(__file__).parent.parent
     folders = (package / "_docs", package.parent / "docs")

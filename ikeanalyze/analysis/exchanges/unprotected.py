@@ -158,10 +158,8 @@ def warn_of_decrypted_captures(state: AnalysisState, facts: CaptureFacts) -> lis
     kinds = np.repeat(np.arange(2, dtype=np.uint8), [len(state.decrypted_requests), len(ikev1)])
     for number, is_ikev1, packets in facts.group_findings(SharedFact.DECRYPTED_REQUESTS, frames, kinds, captures):
         if is_ikev1:
-            what = "message of IKEv1 that must be encrypted"
-            subject = (
-                f"{len(packets):,} {what.replace('message', 'messages')} are" if len(packets) > 1 else f"a {what} is"
-            )
+            number_of = f"{len(packets):,} messages" if len(packets) > 1 else "a message"
+            subject = f"{number_of} of IKEv1 that must be encrypted {'are' if len(packets) > 1 else 'is'}"
             effect = "times and sizes are those of the copy"
         else:
             subject = f"{len(packets):,} IKE_AUTH requests are" if len(packets) > 1 else "an IKE_AUTH request is"

@@ -33,7 +33,7 @@ _VARIANTS: Final[Mapping[int, Mapping[int, str]]] = {
 _MIN_VARIANT_RECORDS: Final = 2
 _MAX_GAP_S: Final = 366 * 86400
 #: AIX writes version 2.2, nanoseconds, and as link types the interface types of RFC 1573: Ethernet, token ring, FDDI,
-#: loopback. These numbers are no link types of the other systems that wrote version 2.2, except PPP (9).
+#: loopback. Other systems that wrote version 2.2 use none of these numbers but 9, which is PPP there.
 _AIX_VERSION: Final = (2, 2)
 _AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
 

@@ -69,7 +69,7 @@ class _Places:
 
     arrows: Sequence[float]
     texts: Sequence[float]  # first line
-    divider: float | None  # between the set-up and what follows; above all if there is no message of the set-up
+    divider: float | None  # between the set-up and what follows; at the top if no message belongs to the set-up
     bottom: float
     scale: float = 0.0  # px per ns of the axis; 0: there is none
     axis_start: float = 0.0
@@ -158,7 +158,7 @@ class _Drawing:
     def _place_by_time(self) -> _Places:
         rungs, heights = self.ladder.rungs, self._measure_heights(true=True)
         first_later = next((i for i in range(len(rungs)) if self._starts_rest(i)), len(rungs))
-        inside = first_later or len(rungs)  # messages on the axis: without those of a set-up, all
+        inside = first_later or len(rungs)  # messages on the axis: all, if none belongs to the set-up
         start = self.top if first_later or not rungs else self.top + 30
         last_ns = max((rung.at_ns for rung in rungs[:inside]), default=0)
         room = min(max(sum(heights[:inside]), 240.0), 1400.0)

@@ -44,9 +44,8 @@ class InitMessage(msgspec.Struct, frozen=True):
     vendor_ids: tuple[bytes, ...]
     has_certreq: bool
     error: str | None  # why parsing stopped early, or which payload is malformed; None: everything was parsed
-    truncated_notify: int | None = (
-        None  # type of the notify in which the bytes end: not in `notifies`, its data are cut
-    )
+    #: Type of the notify in which the captured bytes end. It is not in `notifies`, because its data are truncated.
+    truncated_notify: int | None = None
 
     @property
     def notify_types(self) -> tuple[int, ...]:
