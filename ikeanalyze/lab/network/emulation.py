@@ -5,6 +5,7 @@ has all transmissions; otherwise in the path. Delay, jitter and rate use netem i
 """
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -70,7 +71,7 @@ class RelayEmulator:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     output: Path
-    in_flight_file: Path  # file with the number of frames in flight
+    in_flight_file: Path  # file with the number of frames in flight that it has read
     kind: str = "relay"
 
     @property
@@ -79,9 +80,22 @@ class RelayEmulator:
         return self.process.poll() is None
 
     def count_in_flight(self) -> int:
-        """Return the number of frames in the relay's queues."""
+        """Return the number of frames in the relay's queues, or 1 if it has yet to read some."""
+        unread = self._has_unread_frames()  # first: what it reads in between is in the file
         count: int = struct.unpack("I", self.in_flight_file.read_bytes())[0]
-        return count
+        return max(count, int(unread))
+
+    def _has_unread_frames(self) -> bool:
+        """Return whether the buffers of its sockets have frames; a busy machine lets it wait (packet(7), proc(5))."""
+        process = Path(f"/proc/{self.process.pid}")
+        try:
+            files = {os.readlink(entry) for entry in (process / "fd").iterdir()}
+            _, *sockets = (process / "net/packet").read_text().splitlines()
+        except OSError:  # it has ended
+            return False
+        # sk RefCnt Type Proto Iface R Rmem User Inode
+        fields = [line.split() for line in sockets]
+        return any(int(octets) and f"socket:[{inode}]" in files for *_, octets, _, inode in fields)
 
     def stop(self) -> dict[str, dict[str, int]]:
         """Stop the relay; return its counts."""

@@ -2,7 +2,8 @@
 
 Runs as `python -m ikeanalyze.lab.network.relay` in the interfaces' namespace. In each direction, a frame is lost with a
 given probability, or delayed by the given rate and half the round-trip time with jitter (uniform, without reordering).
-Counts are written to standard output at the end; a file always has the number of frames in flight.
+Counts are written to standard output at the end. A file always has the number of frames in flight, without those in the
+sockets' buffers.
 """
 
 import argparse
@@ -44,6 +45,7 @@ class RelayDirection:
     received: int = 0
     lost: int = 0
     overflowed: int = 0
+    unread: int = 0  # frames in the socket's buffer when the relay ended
     _free_at: float = 0.0  # when the last frame is out at the given rate
     _last: float = 0.0  # when the last frame arrives
     _queue: list[tuple[float, int, bytes]] = field(default_factory=list)
@@ -86,7 +88,13 @@ class RelayDirection:
     def counts(self) -> dict[str, int]:
         """Counts of frames by result."""
         counts = {"received": self.received, "lost": self.lost, "overflowed": self.overflowed}
-        return {**counts, "undelivered": self.waiting}
+        return {**counts, "undelivered": self.waiting + self.unread}
+
+    def add_rest(self, came: int, overflows: int) -> None:
+        """Add what was not relayed: of the frames that came, those for which the socket had no room or that it has."""
+        self.overflowed += overflows
+        self.unread = max(came - overflows - self.received, 0)
+        self.received += overflows + self.unread
 
 
 def _open_socket(interface: str) -> socket.socket:
@@ -97,14 +105,13 @@ def _open_socket(interface: str) -> socket.socket:
     except PermissionError:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
     sock.bind((interface, 0))
-    sock.setblocking(False)
     return sock
 
 
-def _count_overflows(sock: socket.socket) -> int:
-    """Return the frames dropped by a full socket buffer since the last call."""
-    _, dropped = struct.unpack("II", sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
-    return int(dropped)
+def _count_frames(sock: socket.socket) -> tuple[int, int]:
+    """Return how many frames came to a socket, and how many of them its full buffer dropped, since the last call."""
+    came, dropped = struct.unpack("II", sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    return came, dropped
 
 
 def relay_frames(a: str, b: str, there: RelayDirection, back: RelayDirection, waiting: int | None) -> None:
@@ -116,27 +123,32 @@ def relay_frames(a: str, b: str, there: RelayDirection, back: RelayDirection, wa
         _relay_until_signal(routes, waiting)
     finally:
         for source, _, direction in routes:
-            overflows = _count_overflows(source)
-            direction.received += overflows
-            direction.overflowed += overflows
+            direction.add_rest(*_count_frames(source))
 
 
 def _relay_until_signal(routes: list[tuple[socket.socket, socket.socket, RelayDirection]], waiting: int | None) -> None:
     written = -1
-    while True:
-        in_flight = sum(direction.waiting for *_, direction in routes)
+
+    def write_in_flight(at_hand: int) -> None:
+        nonlocal written
+        in_flight = at_hand + sum(direction.waiting for *_, direction in routes)
         if waiting is not None and in_flight != written:
             written = in_flight
             os.pwrite(waiting, struct.pack("I", written), 0)
+
+    while True:
+        write_in_flight(0)
         due = [at for *_, direction in routes if (at := direction.next_at) is not None]
         timeout = max(min(due) - time.monotonic(), 0.0) if due else None
         readable = select.select([source for source, *_ in routes], [], [], timeout)[0]
+        if readable:  # a frame is in flight before it has left the socket
+            write_in_flight(len(readable))
         for source, target, direction in routes:
             with suppress(BlockingIOError):
                 while source in readable:
-                    direction.add_frame(source.recv(65_536), time.monotonic())
+                    direction.add_frame(source.recv(65_536, socket.MSG_DONTWAIT), time.monotonic())
             for frame in direction.pop_due(time.monotonic()):
-                try:
+                try:  # waits while a busy machine's kernel has yet to hand over what was sent before
                     target.send(frame)
                 except OSError:
                     direction.overflowed += 1  # the interface is down, or its queue is full

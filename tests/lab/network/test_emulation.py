@@ -100,11 +100,27 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(network):
     emulator.process.send_signal(signal.SIGSTOP)
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({network.responder_address!r}, 9))"
     run_command(network.initiator.command(sys.executable, "-c", code))
+    assert emulator.count_in_flight() >= 1  # it has read none of them
     emulator.process.send_signal(signal.SIGCONT)
-    emulation.wait_until_idle([emulator], 20)
+    emulation.wait_until_idle([emulator], 60)
     there = emulator.stop()["there"]
     assert there["received"] >= count
     assert there["overflowed"] == 0
+    assert there["undelivered"] < 20  # a few frames of IPv6's own
+
+
+@pytest.mark.lab
+def test_what_the_relay_has_not_read_at_its_end_is_counted(network):
+    sandbox, network = network
+    emulator = relayed(sandbox, network, LinkConditions(rtt_ms=2))
+    emulator.process.send_signal(signal.SIGSTOP)
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(50): s.sendto(b'x', ({network.responder_address!r}, 9))"
+    run_command(network.initiator.command(sys.executable, "-c", code))
+    emulator.process.terminate()  # it sees both signals when it goes on
+    emulator.process.send_signal(signal.SIGCONT)
+    there = emulator.stop()["there"]
+    assert there["received"] >= 50
+    assert there["undelivered"] >= 50 - 1
 
 
 @pytest.mark.lab
