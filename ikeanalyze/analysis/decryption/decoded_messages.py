@@ -188,10 +188,16 @@ def read_message_lengths(
     return stored, length
 
 
-def describe_undecrypted(count: int) -> str:
-    """The finding about messages of an IKE SA that no key decrypts, although others of the IKE SA were decrypted."""
+def describe_undecrypted(count: int, before: bool = False, after: bool = False) -> str:
+    """The finding about messages of an IKE SA that no key decrypts, although others of the IKE SA were decrypted.
+
+    `before`, `after`: whether no message was decrypted with the keys that protected these messages, and whether those
+    were keys before the last additional key exchange in IKE_INTERMEDIATE (RFC 9370), or the keys after it.
+    """
     messages = "1 message" if count == 1 else f"{count} messages"
-    return f"{messages} could not be decrypted, although other messages of this IKE SA were"
+    text = f"{messages} could not be decrypted, although other messages of this IKE SA were"
+    when = " and ".join(["before"] * before + ["after"] * after)
+    return f"{text}: the keys from {when} its last IKE_INTERMEDIATE exchange are missing or wrong" if when else text
 
 
 def describe_wrong_key(origin: str, spi_i: bytes, spi_r: bytes, from_initiator: bool, count: int) -> str:

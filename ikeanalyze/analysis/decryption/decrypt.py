@@ -31,6 +31,9 @@ from ikeanalyze.analysis.decryption.decoded_messages import (
 from ikeanalyze.analysis.decryption.message_records import (
     MessageRecord,
     MessageRecords,
+    RecordColumns,
+    find_epochs,
+    find_protecting_epochs,
     join_records,
     make_clear_records,
     make_records,
@@ -39,7 +42,7 @@ from ikeanalyze.analysis.decryption.negotiated_keys import UNKNOWN_KEYS, Negotia
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
@@ -50,6 +53,8 @@ from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
+#: More than an IKE SA has: at most seven additional key exchanges (RFC 9370, section 2.2.1) change its keys.
+_EPOCHS = 16
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
 
@@ -128,6 +133,10 @@ class _KeyChains:
         """`negotiated`: what each of the handshakes negotiated."""
         self.ring = ring
         self._negotiated = dict(zip(handshakes, negotiated, strict=True))
+
+    def count_additional(self, handshakes: Int64Array) -> Int64Array:
+        """Additional key exchanges in IKE_INTERMEDIATE of each of the handshakes; -1: unknown. (handshakes,)"""
+        return np.array([_count_additional(self._negotiated[number]) for number in handshakes.tolist()], np.int64)
 
     def get(self, handshake: int, spi_i: int, spi_r: int) -> SaKeyChain:
         """The keys of an IKE SA."""
@@ -268,6 +277,7 @@ class _Decryption:
 
     def _decrypt_handshakes(self, ring: KeyRing, capture: int, rows: Int64Array) -> None:
         """Decrypt the messages of IKEv2 of one capture."""
+        already = len(self._records)
         owner = self._state.association.handshake[rows]
         starts = np.flatnonzero(find_group_starts(owner))
         owners, first = owner[starts].tolist(), rows[starts].tolist()
@@ -307,7 +317,8 @@ class _Decryption:
         self._undecrypted.clear()
         handshakes, first_rows = np.concatenate([in_bulk, one_by_one], axis=1)
         if len(handshakes):
-            self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
+            decrypted = self._in_bulk[-1].columns, make_records(self._records[already:]).columns
+            self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known), decrypted)
         self.findings += self._unusable
         self._unusable.clear()
 
@@ -320,10 +331,13 @@ class _Decryption:
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
 
-    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> None:
+    def _report_undecrypted(
+        self, handshake: Int64Array, row: Int64Array, chains: _KeyChains, decrypted: Sequence[RecordColumns]
+    ) -> None:
         """Add findings about messages with a wrong encryption key, or of which only others of the handshake decrypted.
 
         `row`: the row of a datagram of each message that could not be decrypted, those of one handshake together.
+        `decrypted`: the messages that could be.
         """
         datagrams = self._state.datagrams
         stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))
@@ -334,13 +348,35 @@ class _Decryption:
         if chains.ring.has_integrity_keys:
             has_wrong_key = self._report_wrong_keys(handshake, row, chains)
             handshake, row = handshake[~has_wrong_key], row[~has_wrong_key]
+        handshake, row = handshake[partly[handshake]], row[partly[handshake]]
+        if not len(row):
+            return
         starts = np.flatnonzero(find_group_starts(handshake))
-        counts = np.diff(starts, append=len(handshake))
-        is_reported = partly[handshake[starts]]
-        starts, counts = starts[is_reported], counts[is_reported]
-        texts = {count: describe_undecrypted(count) for count in sort_distinct(counts).tolist()}
-        places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), counts.tolist(), strict=True)
-        self.findings.extend((number, frame, texts[count]) for number, frame, count in places)
+        before, after = self._find_missing_keys(handshake, row, chains, decrypted)
+        is_explained = np.logical_and.reduceat(before | after, starts)
+        before, after = (np.logical_or.reduceat(missing, starts) & is_explained for missing in (before, after))
+        described = zip(np.diff(starts, append=len(row)).tolist(), before.tolist(), after.tolist(), strict=True)
+        places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), described, strict=True)
+        self.findings.extend((number, frame, describe_undecrypted(*what)) for number, frame, what in places)
+
+    def _find_missing_keys(
+        self, handshake: Int64Array, row: Int64Array, chains: _KeyChains, decrypted: Sequence[RecordColumns]
+    ) -> tuple[BoolArray, BoolArray]:
+        """Messages that are protected by keys with which no message of their IKE SA was decrypted. (messages,) each
+
+        Arguments as in `_report_undecrypted`. Returns those protected by keys from before the last additional key
+        exchange in IKE_INTERMEDIATE, and by keys from after it. Neither has IKE SAs whose keys did not change.
+        """
+        handshakes, index = np.unique(handshake, return_inverse=True)
+        additional = chains.count_additional(handshakes)[index]
+        epoch = find_protecting_epochs(self._state, self._state.message_of_datagram[row].astype(np.int64), additional)
+        changed = [columns.select(np.flatnonzero(columns.additional > 0)) for columns in decrypted]
+        known = [
+            self._state.association.handshake[columns.row] * _EPOCHS + find_epochs(self._state, columns)
+            for columns in changed
+        ]
+        is_missing = (additional > 0) & ~np.isin(handshake * _EPOCHS + epoch, np.concatenate(known))
+        return is_missing & (epoch < additional), is_missing & (epoch == additional)
 
     def _report_wrong_keys(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> BoolArray:
         """Add findings about messages whose SK_a is right and whose SK_e is wrong; returns which these are. (n,)

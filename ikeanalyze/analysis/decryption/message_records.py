@@ -205,11 +205,24 @@ def find_epochs(state: AnalysisState, columns: RecordColumns) -> Int64Array:
 
     See `decrypt` for the rules.
     """
-    messages, additional = state.messages, columns.additional
-    before = np.maximum(messages.message_id[columns.message].astype(np.int64) - 1, 0)
-    is_known = additional >= 0
-    epoch = np.where(is_known, additional, columns.position)
-    intermediate = messages.exchange_type[columns.message] == _IKE_INTERMEDIATE
-    epoch[intermediate] = np.where(is_known, np.minimum(before, additional), before)[intermediate]
+    epoch = find_protecting_epochs(state, columns.message, columns.additional)
+    is_unknown = columns.additional < 0
+    intermediate = state.messages.exchange_type[columns.message] == _IKE_INTERMEDIATE
+    epoch[is_unknown & ~intermediate] = columns.position[is_unknown & ~intermediate]
     epoch[columns.keys < 0] = -1
     return epoch
+
+
+def find_protecting_epochs(state: AnalysisState, message: Int64Array, additional: Int64Array) -> Int64Array:
+    """The epoch of the keys that protect each encrypted message, whether or not they are known. (messages,)
+
+    Args:
+        state: the analysis of the captures so far.
+        message: rows of Messages. (messages,)
+        additional: additional key exchanges of the IKE SA in IKE_INTERMEDIATE; -1: unknown, and so are the epochs of
+            other messages than IKE_INTERMEDIATE. (messages,)
+    """
+    before = np.maximum(state.messages.message_id[message].astype(np.int64) - 1, 0)
+    intermediate = state.messages.exchange_type[message] == _IKE_INTERMEDIATE
+    limited = np.where(additional >= 0, np.minimum(before, additional), before)
+    return np.where(intermediate, limited, additional)

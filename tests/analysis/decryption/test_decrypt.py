@@ -329,6 +329,39 @@ def test_a_message_that_no_key_fits_is_told_of():
     assert (8, "1 message could not be decrypted, although other messages of this IKE SA were") in result.findings
 
 
+BEFORE, AFTER = "the keys from before its last", "the keys from after its last"
+
+
+@pytest.mark.parametrize(
+    ("known", "frame", "count", "missing"),
+    [
+        ({1, 2}, 3, 2, BEFORE),
+        ({0, 2}, 6, 2, BEFORE),
+        ({2}, 3, 4, BEFORE),
+        ({0, 1}, 9, 2, AFTER),
+        ({0}, 6, 4, "the keys from before and after its last"),
+    ],
+)
+def test_the_missing_keys_of_an_ike_sa_whose_keys_change_are_named(known, frame, count, missing):
+    """As with Wireshark's table, which often has one key set for each IKE SA."""
+    sa = Sa(proposals=(TWICE,))
+    messages = sa.whole()  # IKE_SA_INIT: frames 1, 2; IKE_INTERMEDIATE: 3 to 5 and 6 to 8; IKE_AUTH: from 9
+    assert [len(message.datagrams) for message in messages[:6]] == [1, 1, 2, 1, 2, 1]
+    result = look(make_trace(*messages), table(*(sa.key_sets[epoch] for epoch in known)))
+    text = f"{count} messages could not be decrypted, although other messages of this IKE SA were"
+    assert result.findings == [(frame, f"{text}: {missing} IKE_INTERMEDIATE exchange are missing or wrong")]
+
+
+def test_no_keys_are_missing_if_others_of_the_same_were_decrypted():
+    sa, other = Sa(1, proposals=(TWICE,)), Sa(2)
+    messages = sa.whole()
+    strange = sa.put(ike.INFORMATIONAL, [ike.delete()], keys=other.key_sets[0])
+    result = look(make_trace(*messages, strange), table(*sa.key_sets))
+    assert [text for _, text in result.findings] == [
+        "1 message could not be decrypted, although other messages of this IKE SA were"
+    ]
+
+
 @pytest.mark.parametrize(("missing", "epochs"), [(0, {2}), (1, {0, 2}), (2, {0, 1})])
 def test_the_epoch_does_not_depend_on_the_key_sets_that_are_there(missing, epochs):
     sa = Sa(proposals=(TWICE,))
