@@ -355,9 +355,10 @@ class _Decryption:
         before, after = self._find_missing_keys(handshake, row, chains, decrypted)
         is_explained = np.logical_and.reduceat(before | after, starts)
         before, after = (np.logical_or.reduceat(missing, starts) & is_explained for missing in (before, after))
-        described = zip(np.diff(starts, append=len(row)).tolist(), before.tolist(), after.tolist(), strict=True)
-        places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), described, strict=True)
-        self.findings.extend((number, frame, describe_undecrypted(*what)) for number, frame, what in places)
+        what = list(zip(np.diff(starts, append=len(row)).tolist(), before.tolist(), after.tolist(), strict=True))
+        texts = {arguments: describe_undecrypted(*arguments) for arguments in set(what)}
+        places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), what, strict=True)
+        self.findings.extend((number, frame, texts[arguments]) for number, frame, arguments in places)
 
     def _find_missing_keys(
         self, handshake: Int64Array, row: Int64Array, chains: _KeyChains, decrypted: Sequence[RecordColumns]
