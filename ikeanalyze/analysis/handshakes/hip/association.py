@@ -187,17 +187,19 @@ class _HostAssociator:
             case HipPacketType.I2:
                 return None if _is_over(forth, packet.digest) else forth
             case HipPacketType.R1:
-                back = back or self._claim_opportunistic(packet)
+                back = self._claim_opportunistic(packet, back) or back
                 return None if _is_over(back, packet.digest) else back
             case HipPacketType.R2:
                 return back
         known = [candidate for candidate in (forth, back) if candidate is not None]
         return max(known, key=lambda candidate: candidate.last_ns, default=None)
 
-    def _claim_opportunistic(self, packet: _Packet) -> _HostAssociationCandidate | None:
-        """The opportunistic attempt that an R1 answers."""
+    def _claim_opportunistic(
+        self, packet: _Packet, known: _HostAssociationCandidate | None
+    ) -> _HostAssociationCandidate | None:
+        """The opportunistic attempt that an R1 answers, unless the hosts used their `known` association after it."""
         candidate = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
-        if candidate is None or candidate.responder:
+        if candidate is None or candidate.responder or (known is not None and known.last_ns > candidate.last_ns):
             return None
         candidate.responder = packet.sender
         self._by_hits[packet.capture, candidate.initiator, candidate.responder] = candidate
