@@ -33,7 +33,12 @@ class SentMessage:
     """A decoded message with its bytes."""
 
     content: DecodedMessage
-    message: bytes = field(repr=False)  # as sent; if it was fragmented, the first fragment
+    message: bytes = field(repr=False)  # as captured; if it was fragmented, the first fragment
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the capture lacks the end of the message or fragment."""
+        return len(self.message) < get_message_length(self.message)
 
 
 @dataclass(frozen=True, slots=True)
