@@ -280,6 +280,19 @@ def test_an_unanswered_opportunistic_attempt_stays_unanswered():
     assert analyse(trace).handshakes["outcome"].to_list() == ["unanswered", "completed"]
 
 
+@pytest.mark.parametrize(
+    ("kept", "outcome"),
+    [("I1 I2 R2", "completed"), ("I1 R2", "cut"), ("I1 R1 R2", "completed")],
+)
+def test_an_opportunistic_base_exchange_of_which_the_capture_lacks_packets(kept, outcome):
+    association = Association(31, opportunistic=True)
+    packets = dict(zip(("I1", "R1", "I2", "R2"), association.setup(), strict=True))
+    row = only(analyse(recorded(association, [packets[name] for name in kept.split()])))
+    assert row["outcome"] == outcome
+    assert row["initiator_messages"] + row["responder_messages"] == len(kept.split())
+    assert row["responder_hit"] is not None
+
+
 def test_hits_that_end_in_zeros():
     hits = (bytes.fromhex("20010021") + bytes(10) + b"\1\0", bytes.fromhex("20010021") + bytes(9) + b"\1\0\0")
     association = Association(18, hits=hits)
