@@ -8,8 +8,10 @@ local certificates = {}
 certificates.X509_SIGNATURE = 4
 
 local SEQUENCE, SET, OID, UTC_TIME, GENERALIZED_TIME, VERSION = 0x30, 0x31, 0x06, 0x17, 0x18, 0xA0
--- Strings: UTF8String, NumericString, PrintableString, IA5String, VisibleString.
-local IS_TEXT = { [0x0C] = true, [0x12] = true, [0x13] = true, [0x16] = true, [0x1A] = true }
+-- Strings in UTF-8 or a part of it: UTF8String, NumericString, PrintableString, IA5String, VisibleString.
+local IS_UTF8 = { [0x0C] = true, [0x12] = true, [0x13] = true, [0x16] = true, [0x1A] = true }
+-- Bytes of each character of other strings: TeletexString (Latin-1), UniversalString (UTF-32), BMPString (UTF-16).
+local WIDTHS = { [0x14] = 1, [0x1C] = 4, [0x1E] = 2 }
 local NAME_PARTS = {
     ["2.5.4.3"] = "CN", ["2.5.4.4"] = "SN", ["2.5.4.5"] = "serialNumber", ["2.5.4.6"] = "C", ["2.5.4.7"] = "L",
     ["2.5.4.8"] = "ST", ["2.5.4.9"] = "STREET", ["2.5.4.10"] = "O", ["2.5.4.11"] = "OU", ["2.5.4.12"] = "title",
@@ -53,15 +55,64 @@ local function read_oid(cursor)
     return table.concat(parts, ".")
 end
 
+local function encode_utf8(code)
+    if code < 0x80 then
+        return string.char(code)
+    elseif code >= 0xD800 and code < 0xE000 or code > 0x10FFFF then
+        code = 0xFFFD -- not a character
+    end
+    local last = string.char(0x80 + code % 64)
+    code = math.floor(code / 64)
+    if code < 32 then
+        return string.char(0xC0 + code) .. last
+    end
+    last, code = string.char(0x80 + code % 64) .. last, math.floor(code / 64)
+    if code < 16 then
+        return string.char(0xE0 + code) .. last
+    end
+    return string.char(0xF0 + math.floor(code / 64), 0x80 + code % 64) .. last
+end
+
+-- A string whose characters have `width` bytes each, in UTF-8.
+local function decode_characters(cursor, width)
+    local characters, high = {}, nil -- the first half of a pair of UTF-16
+    while cursor:remaining() >= width do
+        local code = 0
+        for _ = 1, width do
+            code = code * 256 + cursor:u8()
+        end
+        if high and code >= 0xDC00 and code < 0xE000 then
+            characters[#characters] = encode_utf8(0x10000 + (high - 0xD800) * 1024 + code - 0xDC00)
+        else
+            characters[#characters + 1] = encode_utf8(code)
+        end
+        high = width == 2 and code >= 0xD800 and code < 0xDC00 and code or nil
+    end
+    return table.concat(characters)
+end
+
+-- A text as RFC 4514, 2.4, writes it.
+local function escape(text)
+    local escaped = text:gsub('[",+;<>\\]', "\\%0"):gsub("^[ #]", "\\%0"):gsub("%c", function(character)
+        return string.format("\\%02x", character:byte())
+    end)
+    if #text > 1 then
+        escaped = escaped:gsub(" $", "\\ ")
+    end
+    return escaped
+end
+
 local function format_value(cursor)
     local begin = cursor.at
     local tag, inner = read_element(cursor)
-    if not IS_TEXT[tag] then
+    if WIDTHS[tag] then
+        return escape(decode_characters(inner, WIDTHS[tag]))
+    elseif not IS_UTF8[tag] then
         return "#" .. cursor.data:sub(begin, cursor.at - 1):gsub(".", function(byte)
             return string.format("%02x", byte:byte())
         end)
     end
-    return (inner:rest():gsub('[",+;<>\\]', "\\%0"):gsub("^[ #]", "\\%0"):gsub(" $", "\\ "))
+    return escape(inner:rest())
 end
 
 -- A distinguished name: the last part first.

@@ -122,29 +122,35 @@ function providers.responder_accepts_ppk(facts)
     return false
 end
 
--- How many requests the responder refused with a notify; the last one may have had no further request.
-local function count_refusals(facts, ...)
+-- The notifies that asked for another IKE_SA_INIT request, in order; the last one may have had no further request.
+local function list_refusals(facts)
+    local refusals = {}
+    for index, reason in ipairs(facts.summary.extra) do
+        refusals[index] = reason
+    end
+    if facts.reason == "COOKIE" or facts.reason == "INVALID_KE_PAYLOAD" then
+        refusals[#refusals + 1] = facts.reason
+    end
+    return refusals
+end
+
+-- How many of the last requests in a row the responder refused with COOKIE. One that refuses the key exchange method
+-- has accepted the cookie before (RFC 7296, 2.6.1).
+function providers.cookies(facts)
+    local refusals = list_refusals(facts)
     local count = 0
-    for _, wanted in ipairs({ ... }) do
-        for _, reason in ipairs(facts.summary.extra) do
-            count = count + (reason == wanted and 1 or 0)
-        end
-        count = count + (facts.reason == wanted and 1 or 0)
+    while count < #refusals and refusals[#refusals - count] == "COOKIE" do
+        count = count + 1
     end
     return count
 end
 
-function providers.cookies(facts)
-    return count_refusals(facts, "COOKIE")
-end
-
 function providers.refused_methods(facts)
-    return count_refusals(facts, "INVALID_KE_PAYLOAD")
-end
-
-function providers.refusals(facts)
-    local last = (facts.reason == "COOKIE" or facts.reason == "INVALID_KE_PAYLOAD") and 1 or 0
-    return #facts.summary.extra + last
+    local count = 0
+    for _, reason in ipairs(list_refusals(facts)) do
+        count = count + (reason == "INVALID_KE_PAYLOAD" and 1 or 0)
+    end
+    return count
 end
 
 -- The key exchange method that the last INVALID_KE_PAYLOAD asks for: " (ECP-384)".

@@ -103,7 +103,7 @@ return {
             return is_not_set_up(f) and f.cookies >= MANY_ROUND_TRIPS
         end,
         sentence =
-            "The responder asked for a cookie again and again and never accepted the one that it got: {refusals} "
+            "The responder asked for a cookie again and again and never accepted the one that it got: {cookies} "
                 .. "times in a row.",
         remedy =
             "The initiator must return the cookie unchanged, from the same address and port, with the same nonce and "
@@ -117,8 +117,8 @@ return {
             return is_not_set_up(f) and f.refused_methods >= 2
         end,
         sentence =
-            "The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
-                .. "asked for another one{wants_method}: {refusals} times in a row.",
+            "The responder refused the key exchange method of the IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
+                .. "asked for another one{wants_method}, {refused_methods} times.",
         remedy = "The initiator does not send the method that the responder asks for. Set one key exchange method that "
             .. "both support as the first one on both sides.",
     },

@@ -139,6 +139,8 @@ class _AuthPayloadChecker:
         algorithm, keys = find_negotiated_prf(sa), self.sent.content.keys
         if own is None or peers_nonce is None:
             raise MissingValueError("the capture lacks a message of its IKE_SA_INIT or IKE_SESSION_RESUME exchange")
+        if own.is_truncated:
+            raise MissingValueError("the snapshot length truncates its IKE_SA_INIT or IKE_SESSION_RESUME message")
         if self.side.identity is None:
             raise MissingValueError("the decrypted messages have no ID payload of this side")
         if algorithm is None:

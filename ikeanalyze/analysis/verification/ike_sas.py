@@ -10,6 +10,7 @@ import numpy as np
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
 from ikeanalyze.analysis.decryption.negotiated_keys import list_given_tickets
 from ikeanalyze.analysis.decryption.rekey_exchanges import RekeyedSa, read_rekey_exchanges
+from ikeanalyze.analysis.messages.association import ASKS_AGAIN
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
@@ -32,7 +33,12 @@ class SentMessage:
     """A decoded message with its bytes."""
 
     content: DecodedMessage
-    message: bytes = field(repr=False)  # as sent; if it was fragmented, the first fragment
+    message: bytes = field(repr=False)  # as captured; if it was fragmented, the first fragment
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the capture lacks the end of the message or fragment."""
+        return len(self.message) < get_message_length(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +223,19 @@ def _read_init(sa: IkeSaRecord) -> None:
         sa.response, view = answers[-1]
         sa.nonce_r, sa.chosen = view.nonce, view.chosen
         exchange = sa.response.content.exchange
-        requests = [pair for pair in requests if pair[0].content.exchange == exchange]
+        refused = {sent.content.exchange for sent, view in views if sent.content.response and _asks_again(view)}
+        # a request has one response: after a refusal in the same exchange, the capture lacks the request of this one
+        requests = [pair for pair in requests if pair[0].content.exchange == exchange and exchange not in refused]
     if requests:
         sa.request, view = requests[-1]
         sa.nonce_i = view.nonce
     if sa.nonce_i is not None and sa.nonce_r is not None:
         sa.nonces = sa.nonce_i + sa.nonce_r
+
+
+def _asks_again(response: InitMessage) -> bool:
+    """Whether a response asks for another request, as with COOKIE (RFC 7296, section 2.6.1)."""
+    return any(notify_type in ASKS_AGAIN for notify_type in response.notify_types)
 
 
 def _link_rekeyed_sas(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Sequence[DecodedMessage]]) -> None:

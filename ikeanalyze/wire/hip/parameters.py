@@ -163,7 +163,7 @@ class HipCertificate(msgspec.Struct, frozen=True):
     group: int
     count: int  # certificates in the group
     id: int  # which of them, from 1
-    type: int  # 1 X.509 v3, 2 SPKI, 3 and 4 their hash and URL, 5 a distinguished name
+    type: int  # of X.509 v3: 1 the certificate, 3 its hash and URL, 5 its LDAP URL, 7 its distinguished name
     certificate: bytes
 
 

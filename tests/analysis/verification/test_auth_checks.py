@@ -1,8 +1,11 @@
 """AUTH payloads that daemons made and accepted, and one that was refused."""
 
+import subprocess
+
 import pytest
 
-from tests.analysis.verify_recordings import changed_log, failed, log_of, outcomes, recorded
+from ikeanalyze.analysis.verification.verify import verify_capture
+from tests.analysis.verify_recordings import capture_of, changed_log, failed, log_of, outcomes, recorded
 from tests.keys.logs_of import LOGS
 
 NAME = "pq-mlkem768-psk"
@@ -40,6 +43,16 @@ def test_a_changed_psk_fails_auth(tmp_path):
     for check in auths(result):
         assert check.expected != check.found
         assert check.why == "the capture has another value than this secret makes"
+
+
+def test_a_truncated_message_that_is_signed(tmp_path):
+    """Of the frames, only that of the IKE_AUTH response has at most 300 bytes: the message that it signs is unknown."""
+    capture = tmp_path / "capture.pcap"
+    subprocess.run(["editcap", "-F", "pcap", "-s", "300", capture_of("psk-classic"), capture], check=True)
+    result = verify_capture(capture, log_of("psk-classic"))
+    assert failed(result) == []
+    why = "the snapshot length truncates its IKE_SA_INIT or IKE_SESSION_RESUME message"
+    assert [check.why for check in auths(result) if check.side == "responder"] == [why]
 
 
 def test_several_wrong_psks_fail_auth(tmp_path):

@@ -1,12 +1,14 @@
 import json
+import subprocess
 
 import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
+from ikeanalyze.analysis.verification.verify import verify_capture
 from tests.analysis.analyse_captures import timed
-from tests.analysis.verify_recordings import log_of, taken_apart
+from tests.analysis.verify_recordings import capture_of, log_of, taken_apart
 from tests.craft import Handshake
 from tests.paths import CAPTURES
 from tests.wire.recorded import ike_messages
@@ -28,6 +30,16 @@ def test_the_request_that_was_answered():
     (sa,), _ = taken_apart("invalid-ke")
     messages = ike_messages("invalid-ke")
     assert (sa.request.message, sa.response.message) == messages[2:4]
+
+
+def test_the_request_that_was_answered_is_not_in_the_capture(tmp_path):
+    """The one that was refused is another one: what it signs is unknown, not wrong."""
+    capture = tmp_path / "capture.pcap"
+    subprocess.run(["editcap", "-F", "pcap", capture_of("invalid-ke"), capture, "3"], check=True)
+    checks = verify_capture(capture, log_of("invalid-ke")).checks
+    assert [check for check in checks if check.outcome == "failed"] == []
+    why = "the capture lacks a message of its IKE_SA_INIT or IKE_SESSION_RESUME exchange"
+    assert [check.why for check in checks if check.what == "AUTH"] == [why, why]
 
 
 def test_key_sets_are_ordered_by_epoch():

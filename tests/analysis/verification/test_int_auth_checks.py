@@ -1,9 +1,14 @@
 """IntAuth of RFC 9242 against the values that charon logged."""
 
+import subprocess
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from ikeanalyze.analysis.verification.int_auth_checks import check_int_auth
-from tests.analysis.verify_recordings import changed_log, failed, log_of, outcomes, recorded, taken_apart
+from ikeanalyze.analysis.verification.verify import verify_capture
+from tests.analysis.verify_recordings import capture_of, changed_log, failed, log_of, outcomes, recorded, taken_apart
 from tests.keys.dumps import contents, log
 
 NAME = "pq-mlkem768-psk"
@@ -61,3 +66,48 @@ def test_key_tables_leave_int_auth_unchecked(tmp_path):
         ("initiator", "no key file has the SK_pi of its epoch"),
         ("responder", "no key file has the SK_pr of its epoch"),
     }
+
+
+#: Frames of the messages of the recording "followup", by message ID: requests, responses.
+FRAMES = {1: (range(3, 5), range(5, 7)), 2: (range(7, 9), range(9, 10))}
+
+
+@pytest.mark.parametrize(
+    ("absent", "compared", "why"),
+    [
+        ([*FRAMES[2][1]], 3, "the capture lacks IKE_INTERMEDIATE messages of the responder"),
+        ([*FRAMES[2][0], *FRAMES[2][1]], 2, "the capture lacks IKE_INTERMEDIATE messages of the initiator"),
+        ([*FRAMES[1][1]], 2, "the value of the IKE_INTERMEDIATE exchange before it is unknown"),
+        ([*FRAMES[1][0], *FRAMES[1][1]], 0, "the value of the IKE_INTERMEDIATE exchange before it is unknown"),
+        (list(range(3, 10)), 0, "the capture lacks IKE_INTERMEDIATE messages of the initiator"),
+    ],
+    ids=["last response", "last exchange", "first response", "first exchange", "all"],
+)
+def test_messages_that_the_capture_lacks_fail_no_check(absent, compared, why, tmp_path):
+    """A value includes all values before it, and the signed octets include the last ones (RFC 9242, section 3.3)."""
+    capture = tmp_path / "capture.pcap"
+    frames = [str(frame) for frame in absent]
+    subprocess.run(["editcap", "-F", "pcap", capture_of("followup"), capture, *frames], check=True)
+    result = verify_capture(capture, log_of("followup"))
+    assert failed(result) == []
+    assert outcomes(result.checks)["passed"].get("IntAuth", 0) == compared
+    whys = [check.why for check in result.checks if check.what == "AUTH"]
+    assert whys == [why, why]
+
+
+def test_a_value_after_an_unknown_one_is_not_compared():
+    """The first key set of the file has no SK_pi: what follows from it is unknown, not wrong."""
+    (sa, *_), logs = taken_apart("followup")
+    for place, sent in enumerate(sa.messages):
+        content = sent.content
+        if content.message_id == 1 and content.from_initiator:
+            keys = structs.replace(content.keys, sk_pi=None)
+            sa.messages[place] = replace(sent, content=replace(content, keys=keys))
+    checks, values = check_int_auth(sa, logs)
+    assert [(check.side, check.outcome) for check in checks] == [
+        ("initiator", "not made"),
+        ("responder", "passed"),
+        ("initiator", "not made"),
+        ("responder", "passed"),
+    ]
+    assert values.octets is None

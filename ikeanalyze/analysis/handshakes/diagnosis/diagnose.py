@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ikeanalyze.analysis.handshakes.auth_methods import WANTS_ANOTHER_REQUEST, build_type_names
+from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import Suspect
@@ -19,7 +19,6 @@ from ikeanalyze.capture.arrays import Int64Array
 
 _SIDES: Final = ("responder", "initiator")
 _KINDS: Final = ("request", "response")
-_WANTED_REQUESTS: Final = frozenset(notify.label for notify in WANTS_ANOTHER_REQUEST)
 
 
 def diagnose_suspects(handshakes: TableColumns, facts: SuspectFacts) -> FlatListColumn | None:
@@ -118,10 +117,6 @@ def _describe_skipped_ids(s: Suspect) -> str:
     )
 
 
-def _count_refusals(s: Suspect) -> int:
-    return len(s.extra_round_trips) + (s.reason in _WANTED_REQUESTS)
-
-
 def _get_rejection(s: Suspect) -> str | None:
     if s.aaa_rejected:
         return ACCESS_REJECT
@@ -182,7 +177,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "chosen_addke": lambda s: " and ".join(chosen["method"] for chosen in s.additional_key_exchanges),
     "needed_addke": lambda s: len(s.additional_key_exchanges),
     "made_addke": lambda s: None if s.first_auth_id is None else max(s.first_auth_id - 1, 0),
-    "refusals": _count_refusals,
+    **{name: attrgetter(name) for name in ("cookies", "refused_methods")},
     "skipped_ids": _describe_skipped_ids,
     "answered_exchanges": _count_answered,
     "but_smaller": lambda s: ", although smaller requests were" if s.answered > 0 else "",

@@ -145,11 +145,6 @@ def _has_errors(errors: IcmpFacts | None, problem: IcmpProblem) -> bool:
     return errors is not None and errors.problem == problem
 
 
-def _count(s: Suspect, notify: str) -> int:
-    """How many requests the responder refused with this notify; the last one may have had no further request."""
-    return s.extra_round_trips.count(notify) + (s.reason == notify)
-
-
 def _is_large(size: int, passed: int | None) -> bool:
     """A message is larger than any that arrived in its direction, and than what every path carries."""
     return size > _SMALL_BYTES and size > (passed or 0)
@@ -681,9 +676,9 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.6; RFC 8019, 7",
         subject=Subject.RESPONSE,
-        when=lambda s: _stopped(s) and _count(s, _COOKIE) >= _MANY_ROUND_TRIPS,
+        when=lambda s: _stopped(s) and s.cookies >= _MANY_ROUND_TRIPS,
         sentence="The responder asked for a cookie again and again and never accepted the one that it got: "
-        "{refusals} times in a row.",
+        "{cookies} times in a row.",
         remedy="The initiator must return the cookie unchanged, from the same address and port, with the same nonce "
         "and SPI. Look for a NAT or a load balancer that changes the address or sends requests to several gateways.",
     ),
@@ -693,9 +688,9 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 1.2 and 2.7",
         subject=Subject.RESPONSE,
-        when=lambda s: _stopped(s) and _count(s, _INVALID_KE_PAYLOAD) >= 2,
-        sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
-        "asked for another one{wants_method}: {refusals} times in a row.",
+        when=lambda s: _stopped(s) and s.refused_methods >= 2,
+        sentence="The responder refused the key exchange method of the IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
+        "asked for another one{wants_method}, {refused_methods} times.",
         remedy="The initiator does not send the method that the responder asks for. Set one key exchange method "
         "that both support as the first one on both sides.",
     ),

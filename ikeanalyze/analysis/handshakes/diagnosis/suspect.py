@@ -7,6 +7,10 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from ikeanalyze.analysis.handshakes.outcome import OutcomeName
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+
+_COOKIE: Final = NotifyType.COOKIE.label
+_INVALID_KE_PAYLOAD: Final = NotifyType.INVALID_KE_PAYLOAD.label
 
 
 class IcmpFacts(Struct, frozen=True):
@@ -158,6 +162,24 @@ class Suspect(Struct, frozen=True):
     request_errors: IcmpFacts | None
     response_errors: IcmpFacts | None
     decrypted: DecryptedFacts
+
+    @property
+    def cookies(self) -> int:
+        """How many of the last IKE_SA_INIT requests in a row the responder refused with COOKIE.
+
+        One that refuses the key exchange method has accepted the cookie before (RFC 7296, 2.6.1).
+        """
+        refusals = self._list_refusals()
+        return next((place for place, notify in enumerate(reversed(refusals)) if notify != _COOKIE), len(refusals))
+
+    @property
+    def refused_methods(self) -> int:
+        """How many IKE_SA_INIT requests the responder refused with INVALID_KE_PAYLOAD."""
+        return self._list_refusals().count(_INVALID_KE_PAYLOAD)
+
+    def _list_refusals(self) -> list[str]:
+        """The notifies that asked for another request, in order; the last one may have had no further request."""
+        return [*self.extra_round_trips, *([self.reason] if self.reason in (_COOKIE, _INVALID_KE_PAYLOAD) else [])]
 
     @property
     def response_room(self) -> int | None:

@@ -10,8 +10,8 @@ It gets an exchange type, flags and a message ID like an IKE message, so that la
 - CLOSE asks, CLOSE_ACK answers. NOTIFY, and types without a rule here, are never answered.
 
 An association belongs to two HITs. I1 to R2 tell who is the initiator; without them, it is the sender of the first
-packet. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it. Another
-association between the same hosts begins
+packet. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it or, if the
+capture lacks that, the I2 to this address or the R2 from it. Another association between the same hosts begins
 
 - with an I1 when anything after R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum
   segment lifetime, RFC 9293): an I1 never differs from the one before;
@@ -185,22 +185,29 @@ class _HostAssociator:
                 late = forth is not None and packet.time_ns - forth.last_ns > MAX_LIFETIME_NS
                 return None if late or (forth is not None and forth.beyond) else forth
             case HipPacketType.I2:
+                forth = self._claim_opportunistic(packet, forth, from_responder=False) or forth
                 return None if _is_over(forth, packet.digest) else forth
             case HipPacketType.R1:
-                back = back or self._claim_opportunistic(packet)
+                back = self._claim_opportunistic(packet, back, from_responder=True) or back
                 return None if _is_over(back, packet.digest) else back
             case HipPacketType.R2:
-                return back
+                return back or self._claim_opportunistic(packet, None, from_responder=True)
         known = [candidate for candidate in (forth, back) if candidate is not None]
         return max(known, key=lambda candidate: candidate.last_ns, default=None)
 
-    def _claim_opportunistic(self, packet: _Packet) -> _HostAssociationCandidate | None:
-        """The opportunistic attempt that an R1 answers."""
-        candidate = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
-        if candidate is None or candidate.responder:
+    def _claim_opportunistic(
+        self, packet: _Packet, known: _HostAssociationCandidate | None, *, from_responder: bool
+    ) -> _HostAssociationCandidate | None:
+        """The opportunistic attempt that a packet belongs to, unless the `known` association was used after it."""
+        if from_responder:
+            initiator, responder, address = packet.receiver, packet.sender, packet.source
+        else:
+            initiator, responder, address = packet.sender, packet.receiver, packet.destination
+        candidate = self._opportunistic.get((packet.capture, initiator, address))
+        if candidate is None or candidate.responder or (known is not None and known.last_ns > candidate.last_ns):
             return None
-        candidate.responder = packet.sender
-        self._by_hits[packet.capture, candidate.initiator, candidate.responder] = candidate
+        candidate.responder = responder
+        self._by_hits[packet.capture, initiator, responder] = candidate
         return candidate
 
     def _add(self, packet: _Packet) -> _HostAssociationCandidate:

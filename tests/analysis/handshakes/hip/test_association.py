@@ -256,6 +256,43 @@ def test_an_opportunistic_base_exchange_is_one_handshake():
     assert (row["outcome"], row["responder_hit"]) == ("cut", None)
 
 
+@pytest.mark.parametrize("same_r1", [False, True], ids=["another R1", "the same R1"])
+def test_the_same_hosts_repeat_an_opportunistic_base_exchange(same_r1):
+    """An R1 answers the I1 before it, even if its hosts had an association before (RFC 7401, section 4.1.8)."""
+    first = Association(27, opportunistic=True)
+    second = Association(28, hits=(first.hit_i, first.hit_r), opportunistic=True)
+    i1, r1, i2, r2 = first.setup()
+    other_i1, other_r1, other_i2, other_r2 = second.setup()
+    trace = Trace()
+    play(trace, first, [i1, r1, i2, r2])
+    play(trace, second, [other_i1, r1 if same_r1 else other_r1, other_i2, other_r2], begin=300_000)
+    analysis = analyse(trace)
+    assert rows(analysis.handshakes, "outcome", "initiator_messages", "responder_messages") == [("completed", 2, 2)] * 2
+
+
+def test_an_unanswered_opportunistic_attempt_stays_unanswered():
+    """R1 answers the I1 with both HITs, which was sent later."""
+    opportunistic = Association(29, opportunistic=True)
+    association = Association(30, hits=(opportunistic.hit_i, opportunistic.hit_r))
+    trace = Trace()
+    trace.ip(0, opportunistic.ip(opportunistic.i1()))
+    play(trace, association, association.setup(), begin=20_000)
+    assert analyse(trace).handshakes["outcome"].to_list() == ["unanswered", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "outcome"),
+    [("I1 I2 R2", "completed"), ("I1 R2", "cut"), ("I1 R1 R2", "completed")],
+)
+def test_an_opportunistic_base_exchange_of_which_the_capture_lacks_packets(kept, outcome):
+    association = Association(31, opportunistic=True)
+    packets = dict(zip(("I1", "R1", "I2", "R2"), association.setup(), strict=True))
+    row = only(analyse(recorded(association, [packets[name] for name in kept.split()])))
+    assert row["outcome"] == outcome
+    assert row["initiator_messages"] + row["responder_messages"] == len(kept.split())
+    assert row["responder_hit"] is not None
+
+
 def test_hits_that_end_in_zeros():
     hits = (bytes.fromhex("20010021") + bytes(10) + b"\1\0", bytes.fromhex("20010021") + bytes(9) + b"\1\0\0")
     association = Association(18, hits=hits)
