@@ -63,6 +63,9 @@ def run(
     handshake and what the logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete
     handshakes. The paths of the manifests go to standard output.
 
+    A scenario is a TOML file; docs/lab.md lists its keys, which are all optional. An empty file is a handshake with a
+    PSK over a link without delay; link.loss_percent = [0, 5, 20] is a case for each of three loss rates.
+
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
     failed; 2 wrong usage; 130 interrupted.
     """
