@@ -19,6 +19,20 @@ def suggest_name(name: str, names: Iterable[str], prefix: str = "") -> str:
     return f"did you mean {prefix}{by_lower[near[0]]}? " if near else ""
 
 
+def suggest_names(name: str, names: Iterable[str], limit: int = 5) -> str:
+    """Return "did you mean A, B or C? " for at most `limit` names that are similar to `name` or contain it, ignoring
+    case; "" if there are none.
+    """
+    from difflib import get_close_matches  # for errors alone
+
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    lower = name.lower()
+    near = get_close_matches(lower, by_lower, limit)
+    near += [candidate for candidate in by_lower if lower and lower in candidate and candidate not in near]
+    *others, last = [by_lower[candidate] for candidate in near[:limit]] or [""]
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if last else ""
+
+
 def describe_choices(name: str, names: Iterable[str], listed: str | None = None) -> str:
     """Return "; did you mean NAME? (choose from NAMES)", which follows the problem with a name.
 
