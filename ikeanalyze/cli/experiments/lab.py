@@ -164,8 +164,8 @@ def doctor(
 def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
     """Make Debian chroots that provide the daemons this machine lacks.
 
-    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, libreswan, and OpenIKED. Needs root, debootstrap and a mirror
-    that apt is configured for; half a minute and 160 to 400 MB for each chroot, in ~/.cache/ikeanalyze or
+    They have strongSwan 6, FreeRADIUS and hostapd, strongSwan 5.9, libreswan, and OpenIKED. Needs root, debootstrap and
+    a mirror that apt is configured for; half a minute and 160 to 240 MB for each chroot, in ~/.cache/ikeanalyze or
     IKEANALYZE_TREES. Existing chroots are kept. The paths go to standard output.
     """
     with fail_command(LabError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ikeanalyze.dataset.batch.task import NoWorkersError, TaskError, run_task
+from ikeanalyze.io.suggestions import advise_install
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
@@ -42,7 +43,8 @@ class DaskWorkers:
             import distributed
             from distributed.client import ClosedClientError
         except ImportError:
-            raise NoWorkersError("--cluster needs Dask: pip install distributed, here and on all workers") from None
+            advice = advise_install("distributed")
+            raise NoWorkersError(f"--cluster needs Dask, here and on all workers: {advice}") from None
         self._address = address
         for name in ("distributed", "distributed.client"):  # errors are reported as `TaskError`
             logging.getLogger(name).setLevel(logging.CRITICAL)
