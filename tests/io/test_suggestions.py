@@ -12,6 +12,13 @@ def test_the_most_similar_name_is_suggested():
     assert suggest_name("stak", ["stack"], prefix="initiator.") == "did you mean initiator.stack? "
 
 
+def test_the_beginning_of_a_name_is_more_similar_than_a_name_as_short():
+    names = ["link.seed", "link.loss_percent", "link.loss_up_percent"]
+    assert suggest_name("link.los", names) == "did you mean link.loss_percent? "
+    assert suggest_name("li", ["list", "lo"]) == "did you mean list? "
+    assert suggest_name("", ["list"]) == ""
+
+
 def test_case_does_not_matter():
     assert suggest_name("CONFIG", ["Config"]) == "did you mean Config? "
 
