@@ -20,6 +20,7 @@ from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.buckets.plan import BucketPlan, measure_captures, plan_buckets
 from ikeanalyze.machine import count_processors
+from ikeanalyze.render.core.values import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -133,7 +134,7 @@ def analyse_in_parts(
     start = time.perf_counter()
     if messages.verbose:
         where = f"{plan.jobs:,} at once" if large.cluster is None else f"on {large.cluster}"
-        log_stderr(f"analysed in {plan.buckets:,} parts on disk, {where}")
+        log_stderr(f"analysed in {format_count(plan.buckets, 'part')} on disk, {where}")
     temp = large.temp or directory or tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=temp):

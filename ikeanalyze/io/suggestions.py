@@ -4,19 +4,38 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+#: Letters from which on a name counts as the beginning of a longer one.
+_BEGINNING: Final = 3
 _WITH_UNIT: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(%|[a-zA-Zµ]+)")
 
 
 def suggest_name(name: str, names: Iterable[str], prefix: str = "") -> str:
     """Return "did you mean NAME? " for the most similar of `names`, ignoring case; "" if none is similar.
 
+    A name that begins with `name` is preferred: the most similar one to link.los is link.seed, because it is as short.
     `prefix` is written before NAME: the table of a key, for example.
     """
     from difflib import get_close_matches  # for errors alone
 
     by_lower = {candidate.lower(): candidate for candidate in names}
-    near = get_close_matches(name.lower(), by_lower, 1)
+    lower = name.lower()
+    longer = [candidate for candidate in by_lower if candidate.startswith(lower)] if len(lower) >= _BEGINNING else []
+    near = get_close_matches(lower, longer, 1, 0) or get_close_matches(lower, by_lower, 1)
     return f"did you mean {prefix}{by_lower[near[0]]}? " if near else ""
+
+
+def suggest_names(name: str, names: Iterable[str], limit: int = 5) -> str:
+    """Return "did you mean A, B or C? " for at most `limit` names that are similar to `name` or contain it, ignoring
+    case; "" if there are none.
+    """
+    from difflib import get_close_matches  # for errors alone
+
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    lower = name.lower()
+    near = get_close_matches(lower, by_lower, limit)
+    near += [candidate for candidate in by_lower if lower and lower in candidate and candidate not in near]
+    *others, last = [by_lower[candidate] for candidate in near[:limit]] or [""]
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if last else ""
 
 
 def describe_choices(name: str, names: Iterable[str], listed: str | None = None) -> str:

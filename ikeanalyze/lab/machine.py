@@ -46,14 +46,24 @@ def list_missing_trees() -> list[debian_tree.DebianTree]:
     return list(dict.fromkeys(tree for stack in list_stacks() for tree in stack.list_missing_trees()))
 
 
-def _try_in_namespace(*commands: Sequence[str]) -> bool:
-    """Whether the commands succeed in a temporary network namespace."""
+def _find_obstacle(*commands: Sequence[str]) -> str | None:
+    """Why the commands fail in a temporary network namespace; None: they succeed."""
     script = " && ".join(" ".join(command) for command in commands)
     command = ["unshare", "--net", "sh", "-c", script]
     try:
-        return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20, check=False)
+    except OSError as error:
+        return f"unshare: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return "no answer"
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+
+
+def _try_in_namespace(*commands: Sequence[str]) -> bool:
+    """Whether the commands succeed in a temporary network namespace."""
+    return _find_obstacle(*commands) is None
 
 
 #: Other programs, their packages, and whether scenarios need them (only trees need debootstrap).
@@ -67,6 +77,10 @@ _PROGRAMS: Final = (
     ("debootstrap", "debootstrap", False),
 )
 _ROOT_ONLY: Final = "only root can find out"
+#: What a container often withholds; the capabilities alone are not enough where mounting is forbidden, too.
+_NAMESPACES_REMEDY: Final = (
+    "the lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN; a container has them with --privileged (docker, podman)"
+)
 _DUMMY: Final = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
 
 
@@ -93,25 +107,35 @@ def has_ingress_drop() -> bool:
 
 def check_requirements() -> Iterator[RequirementFinding]:
     """Check all requirements, one after another."""
-    root = os.geteuid() == 0
-    yield make_finding("root", root, "no", needed=True, remedy="run it with sudo")
-    yield make_finding("network namespaces", _try_in_namespace(_DUMMY), "not allowed here", needed=True)
+    yield make_finding("root", os.geteuid() == 0, "no", needed=True, remedy="run it with sudo")
     yield from _check_stacks()
     for program, package, needed in _PROGRAMS:
         path = shutil.which(program)
         yield make_finding(program, path, "not there", needed=needed, remedy=f"apt install {package}")
-    esp = root and has_kernel_esp()
-    if root:
+    yield (namespaces := _check_namespaces())
+    esp = bool(namespaces.there) and has_kernel_esp()
+    if namespaces.there:
         yield make_finding("nft", has_ingress_drop(), "none with hook ingress", remedy="apt install nftables")
         yield make_finding("netem", has_netem(), "not in this kernel: our own relay is used")
         yield make_finding("ESP in the kernel", esp, "no: strongSwan's own is used, libreswan has none")
-    else:
-        yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in ("nft", "netem", "ESP in the kernel"))
+    else:  # their absence and that of the permission to look for them are the same to us
+        why = f"found out only with {namespaces.name}" if namespaces.there is False else namespaces.found
+        yield from (RequirementFinding(name, None, why, False) for name in ("nft", "netem", "ESP in the kernel"))
     tun = Path("/dev/net/tun").exists()
     yield RequirementFinding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
         installed, remedy = find_spec(module) is not None, advise_install(module)
         yield make_finding(module, installed, "not installed", needed=True, remedy=remedy)
+
+
+def _check_namespaces() -> RequirementFinding:
+    name = "network namespaces"
+    if os.geteuid() != 0:
+        return RequirementFinding(name, None, _ROOT_ONLY, True)
+    if missing := [program for program in ("unshare", "ip") if shutil.which(program) is None]:
+        return RequirementFinding(name, None, f"only {' and '.join(missing)} can find out", True)
+    obstacle = _find_obstacle(_DUMMY)
+    return make_finding(name, obstacle is None, f"{obstacle}", needed=True, remedy=_NAMESPACES_REMEDY)
 
 
 def _check_stacks() -> Iterator[RequirementFinding]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.dataset.made import capture, runs
+from tests.dataset.made import capture, files, runs
 from tests.paths import CAPTURES
 
 
@@ -191,6 +191,30 @@ def test_a_cluster_that_is_not_there(run, monkeypatch):
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith("ikeanalyze: --cluster tcp://127.0.0.1:9: no scheduler there (")
     assert done.stderr.count("\n") == 1
+    assert not Path("out").exists()
+
+
+def test_a_cluster_that_is_not_there_changes_no_folder(run, monkeypatch):
+    from ikeanalyze.dataset.batch import cluster
+
+    monkeypatch.setattr(cluster, "_PATIENCE", "0.5s")
+    at_cluster = ("--cluster", "tcp://127.0.0.1:9", "--label", "{run}.pcap")
+    assert run("batch", "runs", "-o", "new/folders/out", *at_cluster).exit_code == 1
+    assert not Path("new").exists()
+    Path("empty").mkdir()
+    assert run("batch", "runs", "-o", "empty", *at_cluster).exit_code == 1
+    assert list(Path("empty").iterdir()) == []
+
+    assert run("batch", "runs", "-o", "out").exit_code == 0
+    before = files(Path("out"))
+    Path("runs/more.pcap").write_bytes(capture(9))
+    assert run("batch", "runs", "-o", "out", *at_cluster).exit_code == 1
+    assert files(Path("out")) == before
+    assert run("compare", "out", "--by", "capture").exit_code == 0
+    # without captures to read, no cluster is needed
+    Path("runs/more.pcap").unlink()
+    assert run("batch", "runs", "-o", "out", *at_cluster).exit_code == 0
+    assert "run" in pl.read_parquet("out/handshakes").columns
 
 
 class Terminal(io.StringIO):

@@ -187,8 +187,9 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
     [
         ([], "'--by'"),
         (
-            ["--by", "x"],
-            "--by: unknown column 'x' (choose from labels config, loss; of each handshake capture, ",
+            ["--by", "key_exchang"],
+            "--by: unknown column 'key_exchang'; did you mean key_exchange or additional_key_exchanges? (labels config, "
+            "loss; docs/compare.md lists the columns of each handshake)",
         ),
         (["--by", "loss", "--metric", "x"], "--metric: unknown metric 'x' (choose from aaa_bytes, "),
         (["--by", "loss", "--against", "x"], "--against: unknown metric 'x' (choose from aaa_bytes, "),

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -170,7 +171,30 @@ def test_an_ordinary_user_is_told_to_be_root(tmp_path):
     done = run("doctor", before=before)
     assert done.returncode == 1
     assert "MISSING root" in done.stdout
-    assert "?       netem" in done.stdout
+    assert re.search(r"^\?       netem +only root can find out$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\?       network namespaces +only root can find out$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user is told to be root")
+@pytest.mark.parametrize(
+    ("capability", "problem"),
+    [
+        ("sys_admin", "unshare: unshare failed: Operation not permitted"),
+        ("net_admin", "RTNETLINK answers: Operation not permitted"),
+    ],
+)
+def test_a_container_without_a_capability_is_told_which_the_lab_needs(tmp_path, capability, problem):
+    (tmp_path / "x.toml").touch()
+    before = ("setpriv", "--bounding-set", f"-{capability}", "--inh-caps", f"-{capability}")
+    remedy = "the lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN; a container has them with --privileged (docker, podman)"
+    done = run("run", str(tmp_path / "x.toml"), "-o", str(tmp_path / "out"), before=before)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"ikeanalyze: the lab lacks network namespaces ({problem}): {remedy}\n"
+    done = run("doctor", before=before)
+    assert done.returncode == 1
+    assert f"{problem} ({remedy})\n" in done.stdout
+    # without permission, nothing is said about the kernel
+    assert re.search(r"^\?       netem +found out only with network namespaces$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

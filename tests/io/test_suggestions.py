@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from ikeanalyze.io.suggestions import advise_install, describe_choices, suggest_name, suggest_number
+from ikeanalyze.io.suggestions import advise_install, describe_choices, suggest_name, suggest_names, suggest_number
 
 
 def test_the_most_similar_name_is_suggested():
@@ -12,12 +12,28 @@ def test_the_most_similar_name_is_suggested():
     assert suggest_name("stak", ["stack"], prefix="initiator.") == "did you mean initiator.stack? "
 
 
+def test_the_beginning_of_a_name_is_more_similar_than_a_name_as_short():
+    names = ["link.seed", "link.loss_percent", "link.loss_up_percent"]
+    assert suggest_name("link.los", names) == "did you mean link.loss_percent? "
+    assert suggest_name("li", ["list", "lo"]) == "did you mean list? "
+    assert suggest_name("", ["list"]) == ""
+
+
 def test_case_does_not_matter():
     assert suggest_name("CONFIG", ["Config"]) == "did you mean Config? "
 
 
 def test_no_similar_name():
     assert suggest_name("zzz", ["config"]) == suggest_name("config", []) == ""
+
+
+def test_similar_names_are_suggested_and_those_that_contain_the_name():
+    names = ["link_loss_percent", "aaa_link_loss_percent", "responder_messages", "Outcome", "outcomes"]
+    assert suggest_names("loss", names) == "did you mean link_loss_percent or aaa_link_loss_percent? "
+    assert suggest_names("LOSS", names, limit=1) == "did you mean link_loss_percent? "
+    assert suggest_names("outcom", names) == "did you mean Outcome or outcomes? "
+    assert suggest_names("e", ["ab", "cde", "e-f", "ghe"]) == "did you mean cde, e-f or ghe? "
+    assert suggest_names("zzz", names) == suggest_names("", names) == suggest_names("loss", []) == ""
 
 
 def test_choices_follow_the_problem():

@@ -32,7 +32,9 @@ class ComparisonOptions(Struct, frozen=True, kw_only=True):
     by: Annotated[
         list[str],
         typer.Option(
-            metavar="COLUMN", help="Column to group by: a label or a column of the handshakes table. Repeatable."
+            metavar="COLUMN",
+            help="Column to group by: a label or a column of the handshakes table (docs/compare.md lists them). "
+            "Repeatable.",
         ),
     ]
     baseline: Annotated[

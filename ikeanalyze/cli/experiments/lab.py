@@ -63,6 +63,9 @@ def run(
     handshake and what the logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete
     handshakes. The paths of the manifests go to standard output.
 
+    A scenario is a TOML file; docs/lab.md lists its keys, which are all optional. An empty file is a handshake with a
+    PSK over a link without delay; link.loss_percent = [0, 5, 20] is a case for each of three loss rates.
+
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
     failed; 2 wrong usage; 130 interrupted.
     """
@@ -161,8 +164,8 @@ def doctor(
 def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
     """Make Debian chroots that provide the daemons this machine lacks.
 
-    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, libreswan, and OpenIKED. Needs root, debootstrap and a mirror
-    that apt is configured for; half a minute and 160 to 400 MB for each chroot, in ~/.cache/ikeanalyze or
+    They have strongSwan 6, FreeRADIUS and hostapd, strongSwan 5.9, libreswan, and OpenIKED. Needs root, debootstrap and
+    a mirror that apt is configured for; half a minute and 160 to 240 MB for each chroot, in ~/.cache/ikeanalyze or
     IKEANALYZE_TREES. Existing chroots are kept. The paths go to standard output.
     """
     with fail_command(LabError):

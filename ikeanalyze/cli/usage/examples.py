@@ -83,13 +83,13 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "paper render": ("ikeanalyze paper render 004",),
     "paper check": ("ikeanalyze paper check", "ikeanalyze paper check 004"),
     "paper compare": ("ikeanalyze paper compare ../other/reports 004",),
-    "lab": ("sudo ikeanalyze lab doctor", "sudo ikeanalyze lab run captures/scenarios/mixed.toml -n 20 -o out"),
+    "lab": ("sudo ikeanalyze lab doctor", "sudo ikeanalyze lab run scenario.toml -n 20 -o out"),
     "lab run": (
-        "sudo ikeanalyze lab run captures/scenarios/mixed.toml -n 20 -o out",
-        "sudo ikeanalyze lab run campaign.toml -o out --jobs 8 --resume",
-        "sudo ikeanalyze lab run mixed.toml -o out --set responder.stack=libreswan",
+        "sudo ikeanalyze lab run scenario.toml -n 20 -o out",
+        "sudo ikeanalyze lab run scenario.toml -o out --jobs 8 --resume",
+        "sudo ikeanalyze lab run scenario.toml -o out --set responder.stack=libreswan",
     ),
-    "lab doctor": ("sudo ikeanalyze lab doctor", "sudo ikeanalyze lab doctor captures/scenarios/mixed.toml"),
+    "lab doctor": ("sudo ikeanalyze lab doctor", "sudo ikeanalyze lab doctor scenario.toml"),
     "lab prepare": ("sudo ikeanalyze lab prepare",),
     "lab matrix": ("sudo ikeanalyze lab matrix -o matrix",),
 }

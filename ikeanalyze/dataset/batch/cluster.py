@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ikeanalyze.dataset.batch.task import TaskError, run_task
+from ikeanalyze.dataset.batch.task import NoWorkersError, TaskError, run_task
+from ikeanalyze.io.suggestions import advise_install
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
@@ -34,15 +35,16 @@ class DaskWorkers:
         """Connect to a scheduler (`tcp://host:8786`, or with `tls` `tls://host:8786`).
 
         Raises:
-            TaskError: the scheduler does not answer or is not trusted, a file of `tls` cannot be read, or `distributed`
-                is not installed.
+            NoWorkersError: the scheduler does not answer or is not trusted, a file of `tls` cannot be read, or
+                `distributed` is not installed.
         """
         try:
             # here, because the extra may not be installed
             import distributed
             from distributed.client import ClosedClientError
         except ImportError:
-            raise TaskError("--cluster needs Dask: pip install distributed, here and on all workers") from None
+            advice = advise_install("distributed")
+            raise NoWorkersError(f"--cluster needs Dask, here and on all workers: {advice}") from None
         self._address = address
         for name in ("distributed", "distributed.client"):  # errors are reported as `TaskError`
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -61,7 +63,7 @@ class DaskWorkers:
             self._client = connect(address, timeout=_PATIENCE, set_as_default=False, **options)
         except (OSError, ValueError, TypeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TaskError(f"--cluster {address}: no scheduler there ({why})") from None
+            raise NoWorkersError(f"--cluster {address}: no scheduler there ({why})") from None
         self._executor = self._client.get_executor(pure=False)
 
     @property

@@ -22,12 +22,13 @@ from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
 from ikeanalyze.dataset.batch.dispatch import Workers, run_tasks
 from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, get_file_state
 from ikeanalyze.dataset.batch.plan import BatchPlan, BatchRequest, make_plan
-from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskError, TaskResult
+from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, NoWorkersError, TaskError, TaskResult
 from ikeanalyze.dataset.columns import describe_columns, get_reserved_names
 from ikeanalyze.dataset.copies import CaptureOverlap, find_overlaps
 from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.labels import LabelPattern, label_captures, parse_pattern
 from ikeanalyze.dataset.manifest import (
+    TABLES,
     CaptureEntry,
     Change,
     DatasetError,
@@ -35,6 +36,7 @@ from ikeanalyze.dataset.manifest import (
     ManifestJournal,
     check_own_files,
     check_path,
+    list_own_files,
     load_manifest,
     lock_dataset,
     save_manifest,
@@ -129,10 +131,14 @@ def run_batch(
 
 @contextmanager
 def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
-    """Open and lock the dataset in a folder; an empty folder becomes a dataset."""
+    """Open and lock the dataset in a folder; an empty folder becomes a dataset.
+
+    A new dataset is removed again if there are no workers for it.
+    """
     check_path(dataset)
     if dataset.exists() and not dataset.is_dir():
         raise DatasetError(f"{dataset}: is a file. Name a folder with -o")
+    made = [folder for folder in (dataset, *dataset.parents) if not folder.exists()]
     dataset.mkdir(parents=True, exist_ok=True)
     names = set(os.listdir(dataset))
     if "manifest.json" not in names and not names <= _INITIAL_FILES:
@@ -141,11 +147,27 @@ def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     if "manifest.json" in names and "lock" not in names:  # perhaps that of something else, which stays as it is
         load_manifest(dataset)
     with lock_dataset(dataset):
-        if not (dataset / "manifest.json").exists():
+        if is_new := not (dataset / "manifest.json").exists():
             save_manifest(dataset, DatasetManifest(complete=False), installed_version(), describe_columns({}))
         manifest = load_manifest(dataset)
         shards.make_folders(dataset)
-        yield manifest
+        try:
+            yield manifest
+        except NoWorkersError:
+            if is_new:
+                _remove_empty_dataset(dataset, made)
+            raise
+
+
+def _remove_empty_dataset(dataset: Path, made: Sequence[Path]) -> None:
+    """Remove a dataset without captures, and the folders that were made for it; other files in them stay."""
+    with suppress(OSError):
+        for table in TABLES:
+            (dataset / table).rmdir()
+        for path in list_own_files(dataset):
+            Path(path).unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()
 
 
 def _sort_key_arguments(
@@ -259,11 +281,17 @@ class _Batch:
                     shards.remove_shards(self._dataset, lacking)
                 plan = make_plan(manifest, self._request)
                 self._report_keys()
-                manifest.complete = False
-                self._record_change(Change(labels=plan.label_types, patterns=patterns))
-                self._update_shards(plan)
-                if plan.groups:
-                    self._read_groups(plan, workers(len(plan.groups)))
+                # before the dataset is unfinished: a cluster may not be there
+                readers = workers(len(plan.groups)) if plan.groups else None
+                try:
+                    manifest.complete = False
+                    self._record_change(Change(labels=plan.label_types, patterns=patterns))
+                    self._update_shards(plan)
+                    if readers is not None:
+                        self._read_groups(plan, readers)
+                finally:
+                    if readers is not None:
+                        readers.close()
             manifest.complete = True
         except BaseException:
             with suppress(OSError):  # such as a full disk; the journal has all changes
@@ -348,18 +376,15 @@ class _Batch:
                 so_far = min(size, bytes_done + workers.bytes_read())
                 self._progress(BatchStatus(captures, summary.read, size, so_far, len(summary.failed)))
 
-        try:
+        report_progress()
+        for written in run_tasks(tasks, workers, self._say, report_progress):
+            self._add_shard(written)
+            entries = written.shard.captures
+            summary.failed.extend(entry for entry in entries if entry.state == "failed")
+            summary.read += len(entries)
+            summary.warned += written.warned
+            bytes_done += sum(entry.bytes for entry in entries)
             report_progress()
-            for written in run_tasks(tasks, workers, self._say, report_progress):
-                self._add_shard(written)
-                entries = written.shard.captures
-                summary.failed.extend(entry for entry in entries if entry.state == "failed")
-                summary.read += len(entries)
-                summary.warned += written.warned
-                bytes_done += sum(entry.bytes for entry in entries)
-                report_progress()
-        finally:
-            workers.close()
 
     def _add_shard(self, written: TaskResult) -> None:
         """Add a shard to the dataset."""

@@ -40,6 +40,10 @@ class TaskError(Exception):
     """A task failed for a reason outside its captures: one line for the user."""
 
 
+class NoWorkersError(TaskError):
+    """There are no workers, so that no task can begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchReadOptions:
     """The options of reading captures that change rows."""

@@ -10,7 +10,7 @@ from polars.datatypes import DataType
 
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.metrics import Columns
-from ikeanalyze.io.suggestions import describe_choices
+from ikeanalyze.io.suggestions import suggest_names
 
 #: Value of a column; None: unknown.
 Value = str | int | float | bool | None
@@ -20,6 +20,9 @@ T = TypeVar("T")
 UNKNOWN: Final = "-"
 #: Text of an empty list.
 NONE: Final = "none"
+
+#: Labels that an error names: recordings of the lab have dozens.
+_LABELS_NAMED: Final = 8
 
 _NUMBERS: Final = re.compile(r"(\d+(?:\.\d+)?)")
 
@@ -48,15 +51,21 @@ def get_group_column(name: str, columns: Columns, labels: Sequence[str], argumen
     """The values of a column of the handshakes table: numbers, booleans or text; lists are joined, or `NONE` if empty.
 
     Raises:
-        CompareError: unknown column; the text lists all columns. `argument` is the argument that names the column.
+        CompareError: unknown column; the text names the labels and similar columns. `argument` is the argument that
+            names the column.
     """
     value = _get_scalar(name, columns[name]) if name in columns else None
     if value is not None:
         return value
-    others = [other for other in columns if other not in labels and _get_scalar(other, columns[other]) is not None]
-    known = f"labels {join_values(labels)}; of each handshake {join_values(others)}" if labels else join_values(others)
-    problem = f"{name} has several values" if name in columns else f"unknown column {name!r}"
-    raise CompareError(problem + describe_choices(name, (*labels, *others), known), argument)
+    known = f"(labels {join_values(labels[:_LABELS_NAMED])}" if labels else "("
+    if (more := len(labels) - _LABELS_NAMED) > 0:
+        known += f" and {more} more in the dataset's manifest.json"
+    known += f"{'; ' if labels else ''}docs/compare.md lists the columns of each handshake)"
+    if name in columns:
+        raise CompareError(f"{name} has several values {known}", argument)
+    scalars = [other for other in columns if _get_scalar(other, columns[other]) is not None]
+    hint = suggest_names(name, (*labels, *scalars))
+    raise CompareError(f"unknown column {name!r}{f'; {hint}' if hint else ' '}{known}", argument)
 
 
 def _get_scalar(name: str, dtype: DataType) -> pl.Expr | None:

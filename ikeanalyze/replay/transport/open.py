@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+from ikeanalyze.io.suggestions import advise_install
 from ikeanalyze.replay.transport.interface import PacketRecorder, PacketTransport
 from ikeanalyze.replay.transport.target import Target
 from ikeanalyze.replay.transport.tcp import TcpTransport
@@ -21,7 +22,7 @@ def open_transport(
     if sockets_only:
         return UdpTransport(target, record), "requested"
     if find_spec("scapy") is None:
-        return UdpTransport(target, record), "scapy is not installed: pip install scapy"
+        return UdpTransport(target, record), f"scapy is not installed: {advise_install('scapy')}"
     # late: scapy is optional and slow to import
     from ikeanalyze.replay.transport.raw_ip import RawIpTransport
 

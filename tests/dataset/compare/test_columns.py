@@ -1,3 +1,5 @@
+import re
+
 import polars as pl
 import pytest
 
@@ -11,6 +13,7 @@ from ikeanalyze.dataset.compare.columns import (
     matches_value,
     sort_groups,
 )
+from tests.paths import ROOT
 
 
 def ordered(*values):
@@ -83,3 +86,11 @@ def test_conditions_of_one_column_are_ored_and_columns_anded():
     assert which(("n", "1.0"), ("b", "true")) == [0]
     assert which(("b", "-")) == [2]
     assert str(RowCondition("a", "x")) == "a=x"
+
+
+def test_the_document_names_the_columns_that_make_groups():
+    section = (ROOT / "docs" / "compare.md").read_text().partition("\n## Groups\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z_]+)`", section.partition("These are the columns")[2]))
+    quantities = {name for name in HANDSHAKES if re.search(r"_(ns|ms|bytes|messages|frames)$", name)}
+    lists = {"phases", "payload_bytes", "certificates", "key_exchanges", "diagnosis"}
+    assert named >= HANDSHAKES.keys() - quantities - lists

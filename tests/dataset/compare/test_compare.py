@@ -185,7 +185,7 @@ def test_where_selects_handshakes_by_column():
         (
             {"by": ["nonsense"]},
             "by",
-            "unknown column 'nonsense' (choose from labels config; of each handshake",
+            "unknown column 'nonsense' (labels config; docs/compare.md lists the columns of each handshake)",
         ),
         ({"by": ["phases"]}, "by", "phases has several values"),
         ({"by": ["setup_ns"]}, "by", "setup_ns would make 1,001 groups"),
