@@ -135,6 +135,9 @@ def collect_facts(
     matched = match_icmp_errors(icmp_errors, state, facts)
     exchanges = state.exchanges
     set_ups = np.flatnonzero(suspects[exchanges.handshake] & exchanges.set_up)
+    replacing = np.flatnonzero(suspects & handshakes.rekeyed)
+    if len(replacing):  # of an IKE SA without set-up, the first exchange stands for it
+        set_ups = sort_distinct(np.append(set_ups, np.searchsorted(exchanges.handshake, replacing)))
     if not len(set_ups):
         return None
     set_up = _SetUpExchanges(set_ups, RowGroups(find_group_starts(exchanges.handshake[set_ups])))
@@ -241,7 +244,19 @@ def _read_requests(handshakes: HandshakeColumns, state: AnalysisState, row: int)
     from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import find_decrypted_messages
     from ikeanalyze.analysis.handshakes.diagnosis.decrypted_requests import read_requests
 
-    return read_requests(find_decrypted_messages(handshakes.contents.contents, state, row))
+    decoded = handshakes.contents.contents
+    first = _find_first_ike_sa(handshakes, row)
+    agreed_in = [] if first == row else find_decrypted_messages(decoded, state, first)
+    return read_requests([*agreed_in, *find_decrypted_messages(decoded, state, row)])
+
+
+def _find_first_ike_sa(handshakes: HandshakeColumns, row: int) -> int:
+    """The handshake that set up the IKE SA which this one replaced, by one rekeying or more."""
+    seen = {row}
+    while (row in handshakes.replaces) and handshakes.replaces[row] not in seen:
+        row = handshakes.replaces[row]
+        seen.add(row)
+    return row
 
 
 def _find_refused_quick_mode(
