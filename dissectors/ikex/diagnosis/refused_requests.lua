@@ -34,8 +34,8 @@ refused_requests.IKE_REKEYING = "the rekeying of the IKE SA"
 refused_requests.CHILD_REKEYING = "the rekeying of a CHILD_SA"
 refused_requests.CHILD = "the set-up of a CHILD_SA"
 
--- The decrypted messages of an IKE SA: by pair {request, response}; and the proposal for the CHILD_SA of IKE_AUTH, which
--- may be that of an IKE SA that this one replaced.
+-- The decrypted messages of an IKE SA: by pair {request, response}; and the proposal for the CHILD_SA of IKE_AUTH, in
+-- that IKE SA or in one that it replaced.
 local collect_decrypted
 function collect_decrypted(capture, sa)
     local by_pair, agreed = {}, nil
