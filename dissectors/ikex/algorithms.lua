@@ -6,6 +6,7 @@ local algorithms = {}
 --- By transform ID of type 1: cipher and mode; allowed bytes of a key without its salt; bytes of the salt at the end of
 -- SK_e, of the IV, of the block that padding fills, and of the ICV of an AEAD cipher (0: not an AEAD cipher).
 algorithms.encryption = {
+    [2] = { cipher = "3DES", mode = "CBC", keys = { 8 }, salt = 0, iv = 8, block = 8, icv = 0 }, -- DES
     [3] = { cipher = "3DES", mode = "CBC", keys = { 24 }, salt = 0, iv = 8, block = 8, icv = 0 },
     [11] = { cipher = "NULL", mode = "NULL", keys = { 0 }, salt = 0, iv = 0, block = 1, icv = 0 },
     [12] = { cipher = "AES", mode = "CBC", keys = { 16, 24, 32 }, salt = 0, iv = 16, block = 16, icv = 0 },

@@ -216,7 +216,9 @@ local function decode_create_child(capture, sa, content)
     if pair.purpose == "rekeying" and pair.offered_spi and chosen then
         local spis = pair.offered_spi .. chosen.spi
         capture.replaced[spis] = sa
-        capture.negotiated[spis] = { suite = proposals.suite(chosen), nonces = pair.nonce .. nonce_of(content) }
+        capture.negotiated[spis] = {
+            suite = proposals.suite(chosen), nonces = pair.nonce .. nonce_of(content), proposal = chosen,
+        }
     end
 end
 

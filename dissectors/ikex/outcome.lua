@@ -149,22 +149,23 @@ end
 -- What decrypted payloads of IKEv1 prove: "failed" with the reason, or "established": quick mode of both sides.
 local function find_proof_v1(sa)
     local quick = {} -- by message ID: the sides
+    local failure
     for _, content in ipairs(sa.contents or {}) do
         local error_type = decrypted.find_error_v1(content)
         if error_type then
-            return "failed", names.of(names.notify1, error_type)
+            failure = failure or names.of(names.notify1, error_type)
         elseif content.encrypted and decrypted.is_xauth_failure(content) then
-            return "failed", "XAUTH_STATUS failure"
+            failure = failure or "XAUTH_STATUS failure"
         elseif content.encrypted and content.pair.exchange == QUICK then
             local sides = quick[content.pair.message_id] or {}
             quick[content.pair.message_id] = sides
             sides[content.from_initiator and "initiator" or "responder"] = true
             if sides.initiator and sides.responder then
-                return "established"
+                return "established" -- an error notify then concerned something else
             end
         end
     end
-    return nil
+    return failure and "failed" or nil, failure
 end
 
 -- Whether a message of an IKE_AUTH exchange announces that its sender authenticates itself again (RFC 4739).

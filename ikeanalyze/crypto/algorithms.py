@@ -3,7 +3,7 @@
 An algorithm that is missing from these tables is not an error, but its messages cannot be decrypted or checked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -18,13 +18,20 @@ from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, P
 HMAC_SHA2_256_96: Final = 1027
 
 
+#: Allowed bytes of keys of ciphers with a variable key length (RFC 2451, section 2.1).
+CAST_KEY_SIZES: Final = tuple(range(5, 17))
+BLOWFISH_KEY_SIZES: Final = tuple(range(5, 57))
+
+
 class CipherPrimitive(Enum):
     """Block or stream cipher."""
 
     AES = "AES"
     CAMELLIA = "Camellia"
     TRIPLE_DES = "3DES"
-    DES = "DES"  # IKEv1 only
+    DES = "DES"
+    CAST = "CAST"
+    BLOWFISH = "Blowfish"
     CHACHA20 = "ChaCha20"
     NULL = "NULL"
 
@@ -50,6 +57,13 @@ class MacAlgorithm(Enum):
     SHA2_512 = "HMAC-SHA2-512"
     AES_XCBC = "AES-XCBC"
     AES_CMAC = "AES-CMAC"
+
+
+def format_key_sizes(sizes: Sequence[int]) -> str:
+    """Format the allowed bytes of a key: "16 or 24 or 32"; "5 to 16" if all sizes between two are allowed."""
+    if len(sizes) > 1 and len(sizes) == sizes[-1] - sizes[0] + 1:
+        return f"{sizes[0]} to {sizes[-1]}"
+    return " or ".join(map(str, sizes))
 
 
 class EncryptionAlgorithm(Struct, frozen=True):
@@ -131,6 +145,11 @@ def _index_encryption() -> dict[int, EncryptionAlgorithm]:
     aes, camellia = CipherPrimitive.AES, CipherPrimitive.CAMELLIA
     sizes = (16, 24, 32)
     rows = [
+        EncryptionAlgorithm(Encryption.DES, CipherPrimitive.DES, CipherMode.CBC, (8,), 0, 8, 8, 0),  # RFC 2405
+        EncryptionAlgorithm(Encryption.CAST, CipherPrimitive.CAST, CipherMode.CBC, CAST_KEY_SIZES, 0, 8, 8, 0),
+        EncryptionAlgorithm(
+            Encryption.BLOWFISH, CipherPrimitive.BLOWFISH, CipherMode.CBC, BLOWFISH_KEY_SIZES, 0, 8, 8, 0
+        ),
         EncryptionAlgorithm(Encryption.TRIPLE_DES, CipherPrimitive.TRIPLE_DES, CipherMode.CBC, (24,), 0, 8, 8, 0),
         EncryptionAlgorithm(Encryption.NULL, CipherPrimitive.NULL, CipherMode.NULL, (0,), 0, 0, 1, 0),
         EncryptionAlgorithm(Encryption.AES_CBC, aes, CipherMode.CBC, sizes, 0, 16, 16, 0),  # RFC 3602

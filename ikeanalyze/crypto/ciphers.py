@@ -6,7 +6,7 @@ cryptography has neither CTR nor CCM for Camellia, and pycryptodome lacks Camell
 from typing import Final, Protocol
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.decrepit.ciphers.algorithms import Camellia, TripleDES
+from cryptography.hazmat.decrepit.ciphers.algorithms import CAST5, Blowfish, Camellia, TripleDES
 from cryptography.hazmat.primitives.ciphers import BlockCipherAlgorithm, Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -75,6 +75,10 @@ def _make_block_cipher(primitive: CipherPrimitive, key: bytes) -> BlockCipherAlg
         return AES(key)
     if primitive is CipherPrimitive.CAMELLIA:
         return Camellia(key)
+    if primitive is CipherPrimitive.CAST:
+        return CAST5(key)
+    if primitive is CipherPrimitive.BLOWFISH:
+        return Blowfish(key)
     return TripleDES(key * 3 if primitive is CipherPrimitive.DES else key)  # DES is 3DES with three equal keys
 
 

@@ -14,7 +14,13 @@ from typing import Final
 
 from cryptography.hazmat.primitives import hashes
 
-from ikeanalyze.crypto.algorithms import CipherPrimitive, MacAlgorithm
+from ikeanalyze.crypto.algorithms import (
+    BLOWFISH_KEY_SIZES,
+    CAST_KEY_SIZES,
+    CipherPrimitive,
+    MacAlgorithm,
+    format_key_sizes,
+)
 from ikeanalyze.crypto.ciphers import make_cbc_cipher
 from ikeanalyze.crypto.macs import HASHES
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
@@ -28,6 +34,8 @@ from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash
 #: Cipher, allowed bytes of a key, bytes of a block, by phase 1 attribute.
 _CIPHERS: Final[dict[int, tuple[CipherPrimitive, tuple[int, ...], int]]] = {
     Phase1Encryption.DES_CBC: (CipherPrimitive.DES, (8,), 8),
+    Phase1Encryption.BLOWFISH_CBC: (CipherPrimitive.BLOWFISH, BLOWFISH_KEY_SIZES, 8),
+    Phase1Encryption.CAST_CBC: (CipherPrimitive.CAST, CAST_KEY_SIZES, 8),
     Phase1Encryption.TRIPLE_DES_CBC: (CipherPrimitive.TRIPLE_DES, (24,), 8),
     Phase1Encryption.AES_CBC: (CipherPrimitive.AES, (16, 24, 32), 16),
     Phase1Encryption.CAMELLIA_CBC: (CipherPrimitive.CAMELLIA, (16, 24, 32), 16),
@@ -72,9 +80,8 @@ class Phase1Decryptor:
             raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
         primitive, sizes, self._block = row
         if len(key) not in sizes:
-            allowed = " or ".join(map(str, sizes))
             name = get_name(Phase1Encryption, encryption)
-            raise UnusableKeyError(f"the key has {len(key)} bytes, {name} takes {allowed}")
+            raise UnusableKeyError(f"the key has {len(key)} bytes, {name} takes {format_key_sizes(sizes)}")
         self._cipher = make_cbc_cipher(primitive, key)
         self._hash = HASHES[mac]
         self._hash_size = self._hash.digest_size

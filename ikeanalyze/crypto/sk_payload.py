@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec.structs import astuple, replace
 
-from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, EncryptionAlgorithm, IkeSuite, IntegrityAlgorithm
+from ikeanalyze.crypto.algorithms import (
+    ENCRYPTION,
+    INTEGRITY,
+    EncryptionAlgorithm,
+    IkeSuite,
+    IntegrityAlgorithm,
+    format_key_sizes,
+)
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
 from ikeanalyze.wire.ikev2.encode import encode_chain
@@ -498,7 +505,7 @@ def _select_encryption(named: int | None, size_ei: int, size_er: int, suite: Ike
         raise UnusableKeyError(f"SK_ei has {size} bytes, SK_er {size_er}")
     if size not in sizes:
         salt = ", including the salt" if algorithm.salt else ""
-        raise UnusableKeyError(f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}")
+        raise UnusableKeyError(f"SK_e has {size} bytes, {algorithm.name} takes {format_key_sizes(sizes)}{salt}")
     return algorithm
 
 

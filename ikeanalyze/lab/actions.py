@@ -1,6 +1,7 @@
 """What the initiator does: start a handshake, then ping, traffic, rekeying, reauthentication, deletion."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence, Set
@@ -9,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon, PacketInitiator
+from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, FurtherChildInitiator, IkeDaemon, PacketInitiator
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.network.traffic import TrafficPlan, parse_traffic_step
 from ikeanalyze.lab.scenario.case import ScenarioCase
@@ -19,6 +20,7 @@ _SETTLE_SECONDS: Final = 0.1
 #: Timeouts for an echo reply, in addition to the link's delay, and for the program that sends the request.
 _ECHO_SECONDS: Final = 5.0
 _PROGRAM_SECONDS: Final = 10.0
+_ERROR_NOTIFY: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
 
 
@@ -47,6 +49,8 @@ def run_step(step: str, initiator: IkeDaemon, network: LabNetwork | None, case: 
         return _ping(network, min(_ECHO_SECONDS + 2 * case.settings.link.max_delay_s, timeout_s))
     if network and step.partition(":")[0] == "traffic":
         return _send_traffic(parse_traffic_step(step), network, case)
+    if step == "wrong-network":
+        return _ask_for_wrong_network(initiator)
     if step == "delete":
         return initiator.terminate()
     before = _list_names(initiator)
@@ -69,6 +73,17 @@ def _is_rekeyed(step: str, sas: Sequence[DaemonIkeSa], before: Set[str]) -> bool
         return any(sa.established and sa.children and sa.name not in before for sa in sas)
     names = {sa.name for sa in sas} if step == "rekey-ike" else {name for sa in sas for name in sa.children}
     return len(names) == 1 and not names & before
+
+
+def _ask_for_wrong_network(initiator: IkeDaemon) -> CommandResult:
+    """Ask for a Child SA that the responder has to refuse; done: it did."""
+    if not isinstance(initiator, FurtherChildInitiator):
+        raise LabError("then: wrong-network needs initiator.stack = strongswan")
+    answer = initiator.initiate_further_child()
+    time.sleep(_SETTLE_SECONDS)
+    if answer.done:
+        return CommandResult(False, "the responder accepted it")
+    return CommandResult(_ERROR_NOTIFY.fullmatch(answer.why or "") is not None, answer.why)
 
 
 def _ping(network: LabNetwork, seconds: float) -> CommandResult:

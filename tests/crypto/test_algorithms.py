@@ -43,6 +43,12 @@ def test_sizes_of_sk_a_are_those_of_wireshark(number):
         (Encryption.AES_CBC, 192, 24),
         (Encryption.CHACHA20_POLY1305, None, 36),  # RFC 7634: no attribute Key Length
         (Encryption.TRIPLE_DES, None, 24),
+        (Encryption.DES, None, 8),
+        (Encryption.CAST, 128, 16),  # RFC 2451, 2.1: 40 to 128 bits
+        (Encryption.CAST, 136, None),
+        (Encryption.BLOWFISH, 448, 56),  # 40 to 448 bits
+        (Encryption.BLOWFISH, 32, None),
+        (Encryption.BLOWFISH, None, None),
         (Encryption.AES_CBC, None, None),  # which of three?
         (Encryption.AES_CBC, 129, None),
         (Encryption.AES_CBC, 512, None),

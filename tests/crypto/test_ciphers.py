@@ -40,6 +40,24 @@ PLAIN = {
         "51a51d70a1c11148", COUNTING + "20212223",
         "eb6c52821d0bbbf7ce7594462aca4faab407df866569fd07f48cc0b583d6071f1ec0e6b8",
     ),
+    "FIPS 81, table C1": (
+        Encryption.DES, "0123456789abcdef", "1234567890abcdef",
+        b"Now is the time for all ".hex(), "e5c7cdde872bf27c43e934008c389c0f683788499a7c05f6",
+    ),
+    "RFC 2144, B.1, 128 bits": (
+        Encryption.CAST, "0123456712345678234567893456789a", "00" * 8, "0123456789abcdef", "238b4fe5847e44b2",
+    ),
+    "RFC 2144, B.1, 80 bits": (
+        Encryption.CAST, "01234567123456782345", "00" * 8, "0123456789abcdef", "eb6a711a2c02271b",
+    ),
+    "RFC 2144, B.1, 40 bits": (
+        Encryption.CAST, "0123456712", "00" * 8, "0123456789abcdef", "7ac816d16e9b302e",
+    ),
+    "Blowfish, CBC vector of E. Young": (
+        Encryption.BLOWFISH, "0123456789abcdeff0e1d2c3b4a59687", "fedcba9876543210",
+        (b"7654321 Now is the time for " + bytes(4)).hex(),
+        "6b77b4d63006dee605b156e27403979358deb9e7154616d959f1652bd5ff92cc",
+    ),
     "NIST 3DES MMT, CBC 2": (
         Encryption.TRIPLE_DES, "37ae5ebf46dff2dc0754b94f31cbb3855e7fd36dc870bfae", "3d1de3cc132e3b65",
         "84401f78fe6c10876d8ea23094ea5309", "7b1f7c7e3b1c948ebd04a75ffba7d2f5",

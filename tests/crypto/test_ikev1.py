@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from cryptography.hazmat.decrepit.ciphers.algorithms import Camellia, TripleDES
+from cryptography.hazmat.decrepit.ciphers.algorithms import CAST5, Blowfish, Camellia, TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
@@ -39,6 +39,8 @@ HASHES = {
 CIPHERS = {
     Phase1Encryption.DES_CBC: (8, 8, lambda key: TripleDES(key * 3)),
     Phase1Encryption.TRIPLE_DES_CBC: (24, 8, TripleDES),
+    Phase1Encryption.BLOWFISH_CBC: (32, 8, Blowfish),
+    Phase1Encryption.CAST_CBC: (16, 8, CAST5),
     Phase1Encryption.AES_CBC: (32, 16, AES),
     Phase1Encryption.CAMELLIA_CBC: (16, 16, Camellia),
 }
@@ -246,7 +248,8 @@ def test_other_and_truncated_messages_are_not_decrypted():
 @pytest.mark.parametrize(
     ("encryption", "hash_algorithm", "key", "reason"),
     [
-        (Phase1Encryption.BLOWFISH_CBC, Phase1Hash.SHA1, bytes(16), "BLOWFISH-CBC is not supported"),
+        (Phase1Encryption.IDEA_CBC, Phase1Hash.SHA1, bytes(16), "IDEA-CBC is not supported"),
+        (Phase1Encryption.CAST_CBC, Phase1Hash.SHA1, bytes(17), "17 bytes, CAST-CBC takes 5 to 16"),
         (Phase1Encryption.AES_CBC, Phase1Hash.TIGER, bytes(16), "TIGER is not known"),
         (Phase1Encryption.AES_CBC, 99, bytes(16), "99 is not known"),
         (Phase1Encryption.AES_CBC, Phase1Hash.SHA1, b"fifteen of bytes"[:15], "15 bytes, AES-CBC takes 16 or 24 or 32"),

@@ -114,7 +114,7 @@ def test_key_lengths_follow_from_the_suite():
     [
         (IkeSuite(Encryption.AES_CBC, None, 12), "keys for AES-CBC is not known"),
         (IkeSuite(Encryption.AES_CBC, 100, 12), "AES-CBC with 100 bits"),
-        (IkeSuite(Encryption.BLOWFISH, 128, 12), "BLOWFISH with 128 bits"),
+        (IkeSuite(Encryption.IDEA, 128, 12), "IDEA with 128 bits"),
         (IkeSuite(Encryption.AES_CBC, 128, 99), "keys for 99"),
     ],
 )

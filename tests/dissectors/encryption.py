@@ -115,8 +115,9 @@ class Encryption:
 
 
 AES_SIZES = (16, 24, 32)
-#: By name in key files: all that `ikeanalyze` knows.
+#: By name in key files: all that `ikeanalyze` knows, except CAST and BLOWFISH, which the plugin lacks.
 CIPHERS = {
+    "DES": Encryption(2, (8,), 0, 8, 8, 0, _cbc(lambda key: TripleDES(key * 3))),
     "3DES": Encryption(3, (24,), 0, 8, 8, 0, _cbc(TripleDES)),
     "NULL": Encryption(11, (0,), 0, 0, 1, 0, _null),
     "AES-CBC": Encryption(12, AES_SIZES, 0, 16, 16, 0, _cbc(algorithms.AES)),

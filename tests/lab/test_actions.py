@@ -77,3 +77,9 @@ def test_a_ping_waits_no_longer_than_the_case_allows(lab):
         attempt = actions.run_step("ping", None, network, case)
         assert (attempt.done, attempt.why) == (False, "no answer")
         assert time.monotonic() - began < 4.5  # not the 5 s that it has otherwise
+
+
+def test_a_further_child_sa_for_another_network_is_refused_in_the_ike_sa_that_exists(lab, tmp_path):
+    reported = followed(tmp_path, then=["wrong-network"])
+    kinds = Counter(message.split()[0] for message in reported["messages"] if " request " in message)
+    assert (kinds["IKE_SA_INIT"], kinds["CREATE_CHILD_SA"]) == (1, 1)

@@ -71,3 +71,15 @@ def test_ml_kem_first_and_a_classical_method_after_it(lab, tmp_path):
     (handshake,) = run(tmp_path, ike=ike, then=["rekey-ike"])["handshakes"]
     assert handshake["child"]
     assert handshake["steps"][0]["done"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("proposal", ["des-sha1-modp2048", "cast128-sha1-modp2048", "blowfish256-sha256-modp2048"])
+def test_old_ciphers_of_ike_are_decrypted(lab, tmp_path, version, proposal):
+    """All messages are as the daemons log them; those of IKEv2 have the right ICV, too."""
+    (handshake,) = run(tmp_path, ike={"version": version, "proposals": proposal})["handshakes"]
+    assert handshake["established"]
+    path = tmp_path / "proposal.pcapng"
+    messages = ikeanalyze.read(path, keys=[path.with_suffix(".keys.json")]).messages
+    assert messages["decrypted"].drop_nulls().all()
+    assert messages["verified"].drop_nulls().all() == (version == 2)

@@ -14,6 +14,11 @@ local function is_refused(f, notify)
     return is_set_up(f) and f.refused and f.refused.notify == notify
 end
 
+-- The request was a quick mode of IKEv1.
+local function is_quick_mode(f)
+    return is_set_up(f) and f.refused and f.refused.type == "Quick Mode"
+end
+
 -- The request was for a CHILD_SA.
 local function is_for_child(f)
     local purpose = f.refused.purpose
@@ -57,6 +62,46 @@ return {
         remedy =
             "The side that asked for the SA may not support or allow that method. Set a method (PFS or DH "
                 .. "group) that both support as the first one.",
+    },
+    {
+        code = "quick-mode-refused", effect = "refused", confidence = "certain",
+        rfc = "RFC 2409, 5.5", subject = "LATER_REFUSAL",
+        when = function(f)
+            return is_quick_mode(f) and is_refused(f, "INVALID-ID-INFORMATION")
+        end,
+        sentence =
+            "The {refused_by} refused a quick mode with INVALID-ID-INFORMATION{refused_times}: the networks of the "
+                .. "IPsec SA, which quick mode sends as identities, were not accepted{refused_between}.",
+        remedy =
+            "The networks of both configurations have to be the same, with the sides exchanged: local networks of one "
+                .. "side are remote ones of the other. IKEv1 does not narrow them, and has a quick mode for each pair "
+                .. "of networks. The IPsec SAs of other quick modes are not affected.",
+    },
+    {
+        code = "quick-mode-refused", effect = "refused", confidence = "certain",
+        rfc = "RFC 2409, 5.5", subject = "LATER_REFUSAL",
+        when = function(f)
+            return is_quick_mode(f) and is_refused(f, "NO-PROPOSAL-CHOSEN")
+        end,
+        sentence =
+            "The {refused_by} refused a quick mode with NO-PROPOSAL-CHOSEN{refused_times}: no proposal for the IPsec "
+                .. "SA was accepted{refused_between}.",
+        remedy =
+            "Compare the ESP proposals of both configurations for these networks: encryption, integrity, the key "
+                .. "exchange method (PFS group), and tunnel or transport mode. In rekeying, either side may be the one "
+                .. "that proposes. The log of the side that refused has the reason.",
+    },
+    {
+        code = "quick-mode-refused", effect = "refused", confidence = "consistent with",
+        rfc = "RFC 2409, 5.5; RFC 2408, 3.14.1", subject = "LATER_REFUSAL",
+        when = function(f)
+            return is_quick_mode(f)
+        end,
+        sentence =
+            "A quick mode of the {refused_sender} got no response, and then the {refused_by} sent "
+                .. "{refused_notify}{refused_times}: consistent with a refused IPsec SA{refused_between}.",
+        remedy =
+            "Look up the notify in RFC 2408, 3.14.1, and the time in the log of the side that sent it.",
     },
     {
         code = "create-child-refused", effect = "refused", confidence = "certain",

@@ -20,6 +20,8 @@ local EAP_FAILURE = 4 -- code
 local ID_FQDN, ID_RFC822, ID_DN, ID_NULL = 2, 3, 9, 13
 -- Identities and traffic selectors that are addresses, by type, and their bytes.
 local ID_ADDRESSES, TS_ADDRESSES = { [1] = 4, [5] = 16 }, { [7] = 4, [8] = 16 }
+-- Identities of IKEv1 that are subnets and ranges of addresses, by type, and the bytes of one address.
+local SUBNETS_V1, RANGES_V1 = { [4] = 4, [6] = 16 }, { [7] = 4, [8] = 16 }
 -- Types of gateways in REDIRECT (RFC 5685, 7.2); the bytes of addresses.
 local GATEWAY_ADDRESSES, GATEWAY_FQDN = { [1] = 4, [2] = 16 }, 3
 local MAX_SELECTORS = 4
@@ -164,6 +166,43 @@ local function format_identity(kind, data)
         return data == "" and "NULL" or "?"
     end
     return compat.hex(data)
+end
+
+-- The number of bits of a netmask, if it is a prefix; nil if it is not.
+local function find_mask_prefix(mask)
+    local bits, ended = 0, false
+    for index = 1, #mask do
+        for place = 7, 0, -1 do
+            local is_set = math.floor(mask:byte(index) / 2 ^ place) % 2 == 1
+            if is_set and ended then
+                return nil
+            end
+            ended = ended or not is_set
+            bits = bits + (is_set and 1 or 0)
+        end
+    end
+    return bits
+end
+
+--- The identity in the body of an ID payload of IKEv1 (RFC 2407, 4.6.2), as `ikeanalyze` describes it; nil if the body
+-- is too short.
+function decrypted.describe_identity_v1(body)
+    if #body < 4 then
+        return nil
+    end
+    local kind, data = body:byte(1), body:sub(5)
+    local size = SUBNETS_V1[kind] or RANGES_V1[kind]
+    if not size then
+        return to_text(format_identity(kind, data))
+    elseif #data ~= 2 * size then
+        return "?"
+    end
+    local first, second = data:sub(1, size), data:sub(size + 1)
+    if RANGES_V1[kind] then
+        return to_text(format_address(first) .. "-" .. format_address(second))
+    end
+    local bits = find_mask_prefix(second)
+    return to_text(format_address(first) .. "/" .. (bits and string.format("%.0f", bits) or format_address(second)))
 end
 
 --- The first identity in a payload of type `kind` in requests or responses; nil if there is none.

@@ -23,6 +23,8 @@ local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
 local USE_PPK = 16435 -- notify
 -- Effects that an effect excludes, which is before them in this order.
 local EFFECTS = { "unreliable", "stopped", "refused", "disconnected", "slowed", "weakened" }
+-- That of an IKE SA that replaced another one: the other rules are about the set-up, which it does not have.
+local REPLACED = { "refused" }
 local EXCLUDED = {
     unreliable = { stopped = true, refused = true, disconnected = true, slowed = true, weakened = true },
     stopped = { refused = true, disconnected = true },
@@ -142,9 +144,9 @@ local function describe(rule, facts, text)
 end
 
 -- Of the rules that apply, the first one of each effect, and other explanations of the same.
-local function apply_rules(facts)
+local function apply_rules(facts, effects)
     local excluded, explained, list = {}, {}, {}
-    for _, effect in ipairs(EFFECTS) do
+    for _, effect in ipairs(effects) do
         for place, rule in ipairs(excluded[effect] and NONE or rules.RULES) do
             local text = rule.effect == effect and (not explained[effect] or rule.also) and rule.when(facts)
                 and templates.fill_in(rule.remedy, facts) and templates.fill_in(rule.sentence, facts)
@@ -173,11 +175,14 @@ local function examine(capture, sa, known)
     end
     capture:decode(sa)
     local summary = capture:summary(sa)
-    if not summary.outcome or summary.reason == "REKEYED" then
+    if not summary.outcome then
         return NONE
     end
     local facts = Facts.new(capture, sa, summary)
-    return facts.last and apply_rules(facts) or NONE
+    if summary.reason == "REKEYED" then
+        return apply_rules(facts, REPLACED)
+    end
+    return facts.last and apply_rules(facts, EFFECTS) or NONE
 end
 
 -- What has been diagnosed since the latest packet: lists by IKE SA, and how many handshakes of a single exchange.

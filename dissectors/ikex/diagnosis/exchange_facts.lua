@@ -5,6 +5,7 @@ local decrypted = require("ikex.diagnosis.decrypted")
 local exchanges = require("ikex.exchanges")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
+local refused_quick_modes = require("ikex.diagnosis.refused_quick_modes")
 local refused_requests = require("ikex.diagnosis.refused_requests")
 local slots = require("ikex.slots")
 
@@ -404,6 +405,9 @@ end
 
 -- The request after the set-up that was refused, and no other one made up for it; false if there is none.
 function providers.refused(facts)
+    if facts.sa.version == 1 then
+        return refused_quick_modes.find(facts)
+    end
     return refused_requests.find(facts)
 end
 
@@ -497,7 +501,10 @@ function providers.LARGE_MESSAGE(facts)
 end
 
 function providers.LATER_REFUSAL(facts)
-    local exchange = facts.refused.exchange
+    local exchange, refusal = facts.refused.exchange, facts.refused.refusal
+    if refusal then -- of IKEv1
+        return new_subject(refusal, "request", messages.summarize(refusal.requests))
+    end
     return new_subject(exchange, "response", messages.summarize(exchange.responses))
 end
 

@@ -64,7 +64,11 @@ function providers.all_with_addke(facts)
     return true
 end
 
+-- The proposal for the IKE SA that was chosen, in IKE_SA_INIT or in the CREATE_CHILD_SA exchange of another IKE SA.
 function providers.chosen(facts)
+    if facts.reason == "REKEYED" then
+        return (facts.capture.negotiated[facts.sa.spi_i .. facts.sa.spi_r] or NONE).proposal
+    end
     return facts.sa.init_response and contents.proposals(facts.sa.init_response)[1]
 end
 

@@ -34,9 +34,16 @@ refused_requests.IKE_REKEYING = "the rekeying of the IKE SA"
 refused_requests.CHILD_REKEYING = "the rekeying of a CHILD_SA"
 refused_requests.CHILD = "the set-up of a CHILD_SA"
 
--- The decrypted messages of an IKE SA: by pair {request, response}; and the proposal for the CHILD_SA of IKE_AUTH.
-local function collect_decrypted(sa)
+-- The decrypted messages of an IKE SA: by pair {request, response}; and the proposal for the CHILD_SA of IKE_AUTH, in
+-- that IKE SA or in one that it replaced.
+local collect_decrypted
+function collect_decrypted(capture, sa)
     local by_pair, agreed = {}, nil
+    local replaced = capture.replaced[sa.spi_i .. sa.spi_r]
+    if replaced and replaced.number < sa.number then
+        local _
+        _, agreed = collect_decrypted(capture, replaced)
+    end
     for _, content in ipairs(sa.contents or NONE) do
         local kind = content.encrypted and content.pair.exchange
         if LEAST_BYTES[kind] then
@@ -223,7 +230,7 @@ end
 -- count, response_bytes, notify, purpose, wanted_method, offered, selectors, differs_in_key_exchange}; false if there
 -- is none. `response_bytes`: length of the IKE message; the values of payloads are nil if they were not decrypted.
 function refused_requests.find(facts)
-    local by_pair, agreed = collect_decrypted(facts.sa)
+    local by_pair, agreed = collect_decrypted(facts.capture, facts.sa)
     local left = list_left(list_requests(facts, by_pair))
     for index = #left, 1, -1 do
         local request = left[index]

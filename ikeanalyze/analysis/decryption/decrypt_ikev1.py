@@ -61,10 +61,17 @@ def decrypt_phase1(
         messages, missing = _reassemble_messages(state, encrypted, rows)
         in_clear = sorted([*clear_rows.get(handshake, []), *(row for row in rows if row in state.reassembled)])
         done: set[tuple[int, int]] = set()
+        unusable: list[str] = []
         for key in by_cookie[int(datagrams.spi_i[rows[0]])].values():
-            decryptor = _make_decryptor(state, in_clear, key)
+            try:
+                decryptor = _make_decryptor(state, in_clear, key)
+            except UnusableKeyError as error:
+                unusable.append(f"{key.origin}: {error}")
+                continue
             if decryptor is not None:
                 _decrypt(state, messages, decryptor, add, done)
+        if not done:
+            result.findings.extend((int(datagrams.number[rows[0]]), text) for text in unusable)
         undecrypted = {message.identity: message for message in reversed(messages) if message.identity not in done}
         frames: dict[bool, list[int]] = {True: [], False: []}  # by truncation
         for message in undecrypted.values():
@@ -123,7 +130,11 @@ def _reassemble_messages(
 
 
 def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Phase1Decryptor | None:
-    """A decryptor, if the clear messages in these datagrams have all that it needs and the key is usable."""
+    """A decryptor, if the clear messages in these datagrams have all that it needs.
+
+    Raises:
+        UnusableKeyError: the negotiated algorithms are not supported, or the key has not their length.
+    """
     association = state.association
     public: dict[bool, bytes] = {}
     chosen: Ikev1Transform | None = None
@@ -144,10 +155,16 @@ def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Ph
     algorithm = chosen.value(Phase1Attribute.HASH_ALGORITHM)
     if encryption is None or algorithm is None:
         return None
+    return Phase1Decryptor(key.key, encryption, algorithm, public[True], public[False])
+
+
+def find_unusable_reason(state: AnalysisState, handshake: int, key: Phase1Key) -> str | None:
+    """Why a key cannot be for what a handshake negotiated; None: it can, or the capture does not tell."""
     try:
-        return Phase1Decryptor(key.key, encryption, algorithm, public[True], public[False])
-    except UnusableKeyError:
-        return None
+        _make_decryptor(state, np.flatnonzero(state.association.handshake == handshake).tolist(), key)
+    except UnusableKeyError as error:
+        return str(error)
+    return None
 
 
 def _decrypt(

@@ -78,11 +78,16 @@ def _explain_unfit_keys(state: AnalysisState, rows: Int64Array, keys: CaptureKey
     """The rest of the warning; `rows`: the encrypted datagrams of the capture."""
     captured = _Spis(state.datagrams.spi_i[rows], state.datagrams.spi_r[rows])
     for phase1 in keys.phase1:
-        if (captured.spi_i == int.from_bytes(phase1.cookie_i)).any():
-            return (
-                f", although {phase1.origin} has a key for the initiator's cookie {phase1.cookie_i.hex()}: it may be "
-                "wrong, or the capture may lack a message, without which the next one of phase 1 cannot be decrypted"
+        same = captured.spi_i == int.from_bytes(phase1.cookie_i)
+        if same.any():
+            from ikeanalyze.analysis.decryption.decrypt_ikev1 import find_unusable_reason  # few captures have IKEv1
+
+            first = int(rows[np.flatnonzero(same)[0]])
+            reason = find_unusable_reason(state, int(state.association.handshake[first]), phase1) or (
+                "it may be wrong, or the capture may lack a message, without which the next one of phase 1 cannot be "
+                "decrypted"
             )
+            return f", although {phase1.origin} has a key for the initiator's cookie {phase1.cookie_i.hex()}: {reason}"
     given = _get_spis(keys.sets)
     for place in np.flatnonzero((given.spi_i != _UNKNOWN_SPI) & np.isin(given.spi_i, captured.spi_i)).tolist():
         same = captured.spi_i == given.spi_i[place]

@@ -192,6 +192,14 @@ class PacketInitiator(Protocol):
         """
 
 
+@runtime_checkable
+class FurtherChildInitiator(Protocol):
+    """An IKE daemon with a second Child SA in its configuration, for a network that the responder does not protect."""
+
+    def initiate_further_child(self) -> CommandResult:
+        """Ask for that Child SA in the IKE SA that exists; its `why` is the responder's error notify."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConcurrentHandshake:
     """One of several handshakes at the same time that has set up its Child SA."""

@@ -18,6 +18,8 @@ IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "
 #: An identity that the responder does not know, and a network that it does not protect.
 STRANGER: Final = "stranger.lab"
 OTHER_NETWORK: Final = "10.3.0.0/24"
+#: The Child SA of the initiator for that network, which the step `wrong-network` asks for.
+FURTHER_CHILD: Final = "further"
 OTHER: Final = {"initiator": "responder", "responder": "initiator"}
 
 
@@ -119,6 +121,8 @@ def build_side_config(
         "retransmit_base": f"{ike.retransmit_base:g}",
         "retransmit_tries": str(ike.retransmit_tries),
     }
+    if initiator and "wrong-network" in case.settings.then:
+        settings["reuse_ikesa"] = "yes"  # otherwise a further Child SA begins with a new IKE SA
     if ike.cookie_threshold:
         settings["cookie_threshold"] = str(ike.cookie_threshold)
     account = credentials.account
@@ -179,6 +183,8 @@ def _build_connection(
         "children": {NAME: child},
     }
     if role == "initiator":
+        if "wrong-network" in case.settings.then:
+            connection["children"][FURTHER_CHILD] = child | {"remote_ts": [OTHER_NETWORK]}
         if case.settings.initiator.start == "trap":
             child["start_action"] = "trap"
         connection["local_addrs"] = [network.initiator_address]

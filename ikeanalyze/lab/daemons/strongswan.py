@@ -13,7 +13,7 @@ from typing import Any, Final
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, ConcurrentHandshake, Daemon, DaemonIkeSa
 from ikeanalyze.lab.daemons.installation import DaemonStack, list_versions
-from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
+from ikeanalyze.lab.daemons.peer_config import FURTHER_CHILD, StrongswanConfig, build_side_config
 from ikeanalyze.lab.daemons.place import DaemonPlace
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.debian_tree import DebianTree
@@ -249,6 +249,11 @@ class StrongswanDaemon:
         """Start to rekey "child" or "ike", or "reauth" to reauthenticate."""
         content = {"child": NAME} if target == "child" else {"ike": NAME}
         return self.run_vici("rekey", content | ({"reauth": "yes"} if target == "reauth" else {}))
+
+    def initiate_further_child(self) -> CommandResult:
+        """Ask for the Child SA for another network in the IKE SA that exists."""
+        timeout = str(int(self._timeout * 1000))
+        return self.run_vici("initiate", {"child": FURTHER_CHILD, "timeout": timeout, "loglevel": "1"})
 
     def terminate(self, seconds: float | None = None) -> CommandResult:
         """Delete the IKE SA, without the peer's confirmation after a timeout."""

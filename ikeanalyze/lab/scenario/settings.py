@@ -27,7 +27,7 @@ KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
-StepName = Literal["ping", "traffic", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
+StepName = Literal["ping", "traffic", "rekey-child", "rekey-ike", "reauthenticate", "wrong-network", "delete"]
 _TRAFFIC: Final = "traffic:count=1000,size=64,rate=200,direction=both"
 Step = Annotated[str, Meta(pattern=rf"^({'|'.join(get_args(StepName))}|traffic:[a-z0-9=,]{{1,80}})\Z")]
 Steps = Annotated[

@@ -13,7 +13,7 @@ from tests.analysis.ikev1_phase1 import NAME, Phase
 from tests.analysis.recorded_captures import DATA, generated_of, xauth_keys
 from tests.craft import MS, SECOND, Trace, ikev1, pcap
 from tests.craft.ike import chain
-from tests.crypto.test_ikev1 import CIPHERS, Sender
+from tests.crypto.test_ikev1 import CIPHERS, COOKIE_I, COOKIE_R, Sender
 from tests.paths import CAPTURES
 
 LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
@@ -211,6 +211,27 @@ def test_peers_with_different_keys():
     assert types(both) == [(5, IDENTITY), (6, [ikev1.HASH, ikev1.NOTIFY])]
     assert both.outcomes == [("failed", "PAYLOAD-MALFORMED")]
     assert not both.findings
+
+
+@pytest.mark.parametrize(
+    ("attribute", "key", "reason"),
+    [
+        ((1, 2), bytes(16), "encryption algorithm IDEA-CBC is not supported"),
+        ((1, 7), bytes(8), "the key has 8 bytes, AES-CBC takes 16 or 24 or 32"),
+    ],
+)
+def test_a_key_that_is_not_for_the_negotiated_cipher_is_named_with_the_reason(attribute, key, reason):
+    """Numbers of ciphers: RFC 2409, appendix A, and RFC 3602, 5.1."""
+    phase = Phase()
+    answer = ikev1.message(COOKIE_I, COOKIE_R, ikev1.MAIN_MODE, [ikev1.sa([attribute, (2, 2), (4, 14), (3, 1)])])
+    trace = Trace()
+    for number, message in enumerate([phase.clear[0], answer, *phase.clear[2:], *phase.encrypted]):
+        trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
+    result = look(trace, phase.table(key))
+    assert types(result) == []
+    [(frame, text), (_, unfit)] = [(warning.frame, warning.message) for warning in result.analysis.warnings]
+    assert (frame, text.partition(": ")[2]) == (5, reason)
+    assert unfit.endswith(f"has a key for the initiator's cookie {COOKIE_I.hex()}: {reason}")
 
 
 def test_without_phase_1_there_is_no_iv():

@@ -11,8 +11,8 @@ from tests.analysis.decrypt_captures import look, make_trace
 from tests.analysis.encrypted_handshakes import Sa, nameless, table
 from tests.craft import MS, SECOND, ike
 
-#: Transform ID of ENCR_BLOWFISH.
-BLOWFISH = 7
+#: Transform ID of ENCR_IDEA.
+IDEA = 5
 NONE_FITS = "none of the keys fits any of its encrypted messages"
 
 
@@ -75,14 +75,14 @@ def test_keys_of_a_cipher_that_is_not_supported():
     """The keys are right: with others the messages could not be decrypted either."""
     sa = Sa(1)
     # transforms of type 1 with a key of 256 bits, AES-GCM with an ICV of 16 octets
-    aes, blowfish = (struct.pack(">BxHHH", 1, number, 0x800E, 256) for number in (20, BLOWFISH))
+    aes, idea = (struct.pack(">BxHHH", 1, number, 0x800E, 256) for number in (20, IDEA))
     messages = [
-        replace(message, datagrams=tuple(data.replace(aes, blowfish) for data in message.datagrams))
+        replace(message, datagrams=tuple(data.replace(aes, idea) for data in message.datagrams))
         for message in sa.whole()
     ]
-    text = build_key_json([structs.replace(keys, encryption=BLOWFISH) for keys in sa.key_sets], [], [])
+    text = build_key_json([structs.replace(keys, encryption=IDEA) for keys in sa.key_sets], [], [])
     said = warn(make_trace(*messages), text)
-    assert said.endswith(f"has keys of IKE SA {name(sa)}: it negotiated BLOWFISH, which is not supported")
+    assert said.endswith(f"has keys of IKE SA {name(sa)}: it negotiated IDEA, which is not supported")
 
 
 def test_keys_without_the_salt_of_their_cipher():

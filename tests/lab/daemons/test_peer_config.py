@@ -134,3 +134,12 @@ def test_nothing_shows_a_secret(data):
     if credentials.account:
         secrets += [credentials.account.password, credentials.account.secret]
     assert not any(secret in shown for secret in secrets if secret)
+
+
+def test_the_initiator_has_a_child_sa_for_another_network_if_a_step_asks_for_it():
+    """In the IKE SA that exists: charon sets up a new one for it otherwise."""
+    _, reported = both(then=["wrong-network"])
+    assert connection(reported["initiator"][1])["children"]["further"]["remote_ts"] == ["10.3.0.0/24"]
+    assert reported["initiator"][0].settings["reuse_ikesa"] == "yes"
+    assert list(connection(reported["responder"][1])["children"]) == ["lab"]
+    assert "reuse_ikesa" not in reported["responder"][0].settings

@@ -12,8 +12,10 @@ IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 4739; RFC 5998):
 3. Unfinished: neither, so IKE_AUTH should have continued.
 
 IKEv1 (RFC 2409, section 5): a quick mode with decrypted messages of both sides proves that the IKE SA is established:
-each side accepted phase 1, and XAuth if there was one, before it sent its message. Before that it can fail by an error
-notify in an encrypted informational message, or by the XAUTH status (draft-beaulieu-ike-xauth-02, section 3.2).
+each side accepted phase 1, and XAuth if there was one, before it sent its message. Without such a quick mode it has
+failed if there is an error notify in an encrypted informational message, or if the XAUTH status is failure
+(draft-beaulieu-ike-xauth-02, section 3.2). Otherwise an error notify concerns something else, such as a quick mode for
+other networks.
 """
 
 from collections.abc import Sequence
@@ -218,22 +220,21 @@ def _get_method_name(authentication: Authentication, certificate: ParsedCertific
 
 def _get_ikev1_outcome(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
     quick: dict[int, set[bool]] = {}  # by message ID: the sides whose messages were decrypted
+    failure: str | None = None
     for content in contents:
         if not content.encrypted:
             continue
-        reason = _find_ikev1_failure(content)
-        if reason is not None:
-            return DecryptedOutcome(Outcome.FAILED, reason, False, None, None)
+        failure = failure or _find_ikev1_failure(content)
         if content.exchange_type == ikev1_registry.Ikev1ExchangeType.QUICK_MODE:
             sides = quick.setdefault(content.message_id, set())
             sides.add(content.from_initiator)
             if len(sides) == 2:
                 return DecryptedOutcome(Outcome.ESTABLISHED, None, False, None, None)
-    return DecryptedOutcome(None, None, False, None, None)
+    return DecryptedOutcome(None if failure is None else Outcome.FAILED, failure, False, None, None)
 
 
 def _find_ikev1_failure(content: DecodedMessage) -> str | None:
-    """The reason if this message ends the handshake."""
+    """The reason if this message ends the handshake, unless a quick mode proves that it was not the end."""
     error = find_ikev1_error(content)
     if error is not None:
         return error

@@ -81,13 +81,18 @@ def find_suspects(
         suspects |= repeated & known_path
     unanswered = ~exchanges.set_up & ((exchanges.response_messages == 0) | state.unprotected)
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
-    suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
+    with_short = np.zeros(len(suspects), np.bool_)
+    with_short[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
+    suspects |= with_short
     suspects |= _find_declined_additional_key_exchanges(handshakes)
     suspects |= _find_offered_ppks(handshakes)
     suspects |= _find_early_authentication(handshakes, exchanges)
     suspects |= find_steps_back(state) > STEP_BACK_NS
     # the rules are about IKE
     suspects &= ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1))
+    # an IKE SA that replaced another one has no set-up, but may refuse requests; without keys nothing is known about it
+    replacing = list(handshakes.replaces)
+    suspects[replacing] = with_short[replacing]
     for outcome in (Outcome.HALF_OPEN, Outcome.UNANSWERED):
         suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MAX_DIAGNOSED:]] = False
     return suspects

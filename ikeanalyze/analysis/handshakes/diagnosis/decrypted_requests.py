@@ -23,7 +23,8 @@ def read_requests(messages: "Iterable[DecodedMessage]") -> Mapping[int, Decrypte
     """The facts about each exchange of an IKE SA, by row of the exchange.
 
     Args:
-        messages: the decrypted messages of the IKE SA, in the order of their exchanges.
+        messages: the decrypted messages of the IKE SA, in the order of their exchanges; before them, if it replaced
+            another one, those of the IKE SA whose IKE_AUTH made the CHILD_SA.
     """
     agreed: Proposal | None = None
     pairs: dict[int, dict[bool, DecodedMessage]] = {}

@@ -13,7 +13,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import Suspect
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import SuspectFacts, list_suspects
-from ikeanalyze.analysis.handshakes.outcome import ACCESS_REJECT
+from ikeanalyze.analysis.handshakes.outcome import ACCESS_REJECT, REKEYED
 from ikeanalyze.analysis.tables.columns import FlatListColumn, StructColumn, TableColumns, TextColumn
 from ikeanalyze.capture.arrays import Int64Array
 
@@ -32,7 +32,7 @@ def diagnose_suspects(handshakes: TableColumns, facts: SuspectFacts) -> FlatList
     found = [
         (number, applied.place, *texts.fill(applied))
         for number, suspect in enumerate(list_suspects(handshakes, facts))
-        for applied in _choose(suspect)
+        for applied in _choose(suspect, _REPLACED if suspect.reason == REKEYED else _EFFECTS)
     ]
     if not found:
         return None
@@ -278,13 +278,15 @@ class _EffectRules:
 
 
 _EFFECTS: Final = {effect: _EffectRules(effect) for effect in Effect}
+#: Of an IKE SA that replaced another one: the other rules are about the set-up, which it does not have.
+_REPLACED: Final = {Effect.REFUSED: _EFFECTS[Effect.REFUSED]}
 
 
-def _choose(suspect: Suspect) -> list[_Applied]:
+def _choose(suspect: Suspect, effects: Mapping[Effect, _EffectRules]) -> list[_Applied]:
     """Of the rules that apply, the first one of each effect, and other explanations, in the order of the table."""
     chosen: list[_Applied] = []
     excluded: tuple[Effect, ...] = ()
-    for effect, rules in _EFFECTS.items():
+    for effect, rules in effects.items():
         if effect not in excluded and (applied := rules.choose(suspect)):
             chosen += applied
             excluded += rules.excluded

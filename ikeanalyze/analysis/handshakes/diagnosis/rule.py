@@ -39,7 +39,10 @@ class Subject(StrEnum):
     SLOW_REQUEST = "request of the set-up that was sent once and answered last"
     LARGE_MESSAGE = "largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments"
     LATER_REQUEST = "request of the last exchange after the set-up"
-    LATER_REFUSAL = "response that refused a CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up"
+    LATER_REFUSAL = (
+        "response that refused a CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up, or Informational message of "
+        "IKEv1 that refused a quick mode"
+    )
 
 
 class Rule(Struct, frozen=True, kw_only=True):

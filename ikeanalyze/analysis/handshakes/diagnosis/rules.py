@@ -192,6 +192,11 @@ def _refused_child(s: Suspect) -> bool:
     return s.refused is not None and s.refused.purpose in (Purpose.CHILD, Purpose.CHILD_REKEYING)
 
 
+def _refused_quick_mode(s: Suspect) -> bool:
+    """The request was a quick mode of IKEv1."""
+    return s.refused is not None and s.refused.type == _QUICK_MODE
+
+
 def _refused_ike_sa(s: Suspect) -> bool:
     """The request was for the rekeying of the IKE SA."""
     return s.refused is not None and s.refused.purpose == Purpose.IKE_REKEYING
@@ -1082,6 +1087,43 @@ RULES: Final = (
         "INVALID_KE_PAYLOAD{refused_times}, and accepted no such request afterwards.",
         remedy="The side that asked for the SA may not support or allow that method. Set a method (PFS or DH group) that "
         "both support as the first one.",
+    ),
+    Rule(
+        code="quick-mode-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 2409, 5.5",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused_quick_mode(s) and _refused(s, _IKEV1_INVALID_ID_INFORMATION),
+        sentence="The {refused_by} refused a quick mode with INVALID-ID-INFORMATION{refused_times}: the "
+        "networks of the IPsec SA, which quick mode sends as identities, were not accepted{refused_between}.",
+        remedy="The networks of both configurations have to be the same, with the sides exchanged: local networks of one "
+        "side are remote ones of the other. IKEv1 does not narrow them, and has a quick mode for each pair of networks. "
+        "The IPsec SAs of other quick modes are not affected.",
+    ),
+    Rule(
+        code="quick-mode-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 2409, 5.5",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _refused_quick_mode(s) and _refused(s, _IKEV1_NO_PROPOSAL_CHOSEN),
+        sentence="The {refused_by} refused a quick mode with NO-PROPOSAL-CHOSEN{refused_times}: no "
+        "proposal for the IPsec SA was accepted{refused_between}.",
+        remedy="Compare the ESP proposals of both configurations for these networks: encryption, integrity, the key "
+        "exchange method (PFS group), and tunnel or transport mode. In rekeying, either side may be the one that proposes. "
+        "The log of the side that refused has the reason.",
+    ),
+    Rule(
+        code="quick-mode-refused",
+        effect=Effect.REFUSED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.5; RFC 2408, 3.14.1",
+        subject=Subject.LATER_REFUSAL,
+        when=lambda s: _succeeded(s) and _refused_quick_mode(s),
+        sentence="A quick mode of the {refused_sender} got no response, and then the {refused_by} sent "
+        "{refused_notify}{refused_times}: consistent with a refused IPsec SA{refused_between}.",
+        remedy="Look up the notify in RFC 2408, 3.14.1, and the time in the log of the side that sent it.",
     ),
     Rule(
         code="create-child-refused",

@@ -41,9 +41,11 @@ class DecryptedFacts(Struct, frozen=True):
 
 
 class RefusedRequest(Struct, frozen=True):
-    """A CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up that was refused, and no later one made up for it.
+    """A CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up, or a quick mode of IKEv1, that was refused.
 
-    See `refused_requests`. None: it was not decrypted, or there is none.
+    No later one made up for it.
+
+    See `refused_requests` and `refused_quick_modes`. None: it was not decrypted, or there is none.
     """
 
     exchange: int  # row of the exchange
@@ -51,14 +53,15 @@ class RefusedRequest(Struct, frozen=True):
     sender: str  # "initiator" or "responder" of the IKE SA
     by: str  # who refused it
     count: int  # such refusals with the same notify
-    response_bytes: int  # length of the IKE message
-    notify: str | None  # error notify
-    purpose: str | None  # a `refused_requests.Purpose`
-    wanted_method: str | None  # that INVALID_KE_PAYLOAD asks for
-    offered: str | None  # proposals
-    selectors: str | None  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
+    refusing_exchange: int | None = None  # row of the Informational exchange that refused it; None: the response did
+    response_bytes: int | None = None  # length of the IKE message
+    notify: str | None = None  # error notify
+    purpose: str | None = None  # a `refused_requests.Purpose`
+    wanted_method: str | None = None  # that INVALID_KE_PAYLOAD asks for
+    offered: str | None = None  # proposals
+    selectors: str | None = None  # requested for the CHILD_SA or IPsec SA: "10.1.0.0/16 to 10.2.0.0/16"
     #: A proposal for the CHILD_SA differs from the one that IKE_AUTH agreed on in nothing but key exchanges.
-    differs_in_key_exchange: bool
+    differs_in_key_exchange: bool = False
 
 
 NOTHING_DECRYPTED: Final = DecryptedFacts()

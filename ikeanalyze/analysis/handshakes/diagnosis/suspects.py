@@ -135,6 +135,9 @@ def collect_facts(
     matched = match_icmp_errors(icmp_errors, state, facts)
     exchanges = state.exchanges
     set_ups = np.flatnonzero(suspects[exchanges.handshake] & exchanges.set_up)
+    replacing = np.flatnonzero(suspects & handshakes.rekeyed)
+    if len(replacing):  # of an IKE SA without set-up, the first exchange stands for it
+        set_ups = sort_distinct(np.append(set_ups, np.searchsorted(exchanges.handshake, replacing)))
     if not len(set_ups):
         return None
     set_up = _SetUpExchanges(set_ups, RowGroups(find_group_starts(exchanges.handshake[set_ups])))
@@ -241,7 +244,47 @@ def _read_requests(handshakes: HandshakeColumns, state: AnalysisState, row: int)
     from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import find_decrypted_messages
     from ikeanalyze.analysis.handshakes.diagnosis.decrypted_requests import read_requests
 
-    return read_requests(find_decrypted_messages(handshakes.contents.contents, state, row))
+    decoded = handshakes.contents.contents
+    first = _find_first_ike_sa(handshakes, row)
+    agreed_in = [] if first == row else find_decrypted_messages(decoded, state, first)
+    return read_requests([*agreed_in, *find_decrypted_messages(decoded, state, row)])
+
+
+def _find_first_ike_sa(handshakes: HandshakeColumns, row: int) -> int:
+    """The handshake that set up the IKE SA which this one replaced, by one rekeying or more."""
+    seen = {row}
+    while (row in handshakes.replaces) and handshakes.replaces[row] not in seen:
+        row = handshakes.replaces[row]
+        seen.add(row)
+    return row
+
+
+def _find_refused_quick_mode(
+    handshakes: HandshakeColumns,
+    state: AnalysisState,
+    row: int,
+    quick_modes: Sequence[int],
+    informationals: Sequence[int],
+    end_ns: Int64Array,
+) -> RefusedRequest | None:
+    """The quick mode of the handshake `row` that was refused; `quick_modes`, `informationals`: its exchanges."""
+    assert handshakes.contents is not None
+    # late: they load parsers that a report without keys does not need
+    from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import find_decrypted_messages
+    from ikeanalyze.analysis.handshakes.diagnosis.refused_quick_modes import QuickMode, find_refused_quick_mode
+
+    exchanges = state.exchanges
+    made = [
+        QuickMode(
+            exchange,
+            bool(exchanges.initiator_asked[exchange]),
+            int(exchanges.start_ns[exchange]),
+            int(end_ns[exchange]) if exchanges.response_messages[exchange] > 0 else None,
+        )
+        for exchange in sorted(quick_modes, key=lambda exchange: int(exchanges.start_ns[exchange]))
+    ]
+    began = {exchange: int(exchanges.start_ns[exchange]) for exchange in informationals}
+    return find_refused_quick_mode(made, began, find_decrypted_messages(handshakes.contents.contents, state, row))
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
@@ -376,6 +419,10 @@ class _Collector(Struct, frozen=True):
 
     def find_refused_requests(self, handshakes: HandshakeColumns) -> dict[int, RefusedRequest]:
         """The request after the set-up that was refused, by number of the suspect."""
+        return self._find_refused_requests(handshakes) | self._find_refused_quick_modes(handshakes)
+
+    def _find_refused_requests(self, handshakes: HandshakeColumns) -> dict[int, RefusedRequest]:
+        """Those of IKEv2."""
         exchanges, end_ns = self.state.exchanges, self.answers.end_ns
         later = np.flatnonzero(~exchanges.set_up & (exchanges.protocol == int(Protocol.IKEV2)))
         later = later[self._is_suspect(exchanges.handshake[later])]
@@ -408,12 +455,35 @@ class _Collector(Struct, frozen=True):
                 found[int(np.searchsorted(self.rows, row))] = refused
         return found
 
+    def _find_refused_quick_modes(self, handshakes: HandshakeColumns) -> dict[int, RefusedRequest]:
+        """Those of IKEv1, none without keys."""
+        if handshakes.contents is None:
+            return {}
+        exchanges, end_ns = self.state.exchanges, self.answers.end_ns
+        rows = np.flatnonzero(exchanges.protocol == int(Protocol.IKEV1))
+        rows = rows[self._is_suspect(exchanges.handshake[rows])]
+        quick = rows[exchanges.exchange_type[rows] == int(Ikev1ExchangeType.QUICK_MODE)]
+        informational = rows[exchanges.exchange_type[rows] == int(Ikev1ExchangeType.INFORMATIONAL)]
+        found = {}
+        for row in sort_distinct(exchanges.handshake[quick[exchanges.response_messages[quick] == 0]]).tolist():
+            made, sent = (
+                some[slice(*np.searchsorted(exchanges.handshake[some], [row, row + 1]))].tolist()
+                for some in (quick, informational)
+            )
+            refused = _find_refused_quick_mode(handshakes, self.state, row, made, sent, end_ns)
+            if refused is not None:
+                found[int(np.searchsorted(self.rows, row))] = refused
+        return found
+
     def make_refusal_subject(self, refused: Mapping[int, RefusedRequest]) -> SubjectColumns:
-        """The response of each refused request, by number of the suspect."""
+        """The message that refused each request, by number of the suspect."""
         exchanges = np.full(len(self.rows), -1, np.int64)
+        response = np.ones(len(self.rows), np.bool_)
         for number, request in refused.items():
-            exchanges[number] = request.exchange
-        return self._make_subject(exchanges, response=True)
+            response[number] = request.refusing_exchange is None
+            exchanges[number] = request.exchange if request.refusing_exchange is None else request.refusing_exchange
+        place = np.where(response, *(self.messages.find(exchanges, response=kind) for kind in (True, False)))
+        return self._describe(exchanges, response, self.messages.frames, place)
 
     def _find_next_message_ids(self, later: Int64Array) -> tuple[Int64Array, BoolArray]:
         """The least message ID of a request of the initiator in exchanges after the set-ups, null: there is none."""

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
-from ikeanalyze.render.core.section import Columns, Section, tabulate
+from ikeanalyze.render.core.section import FEW, Columns, Section, tabulate
 from ikeanalyze.render.core.table import TableColumn
 from ikeanalyze.render.core.values import UNKNOWN, format_identifier, format_key_exchanges
+from ikeanalyze.render.report.sections.diagnosis import format_diagnosis, format_evidence, list_diagnoses
 from ikeanalyze.render.report.selection import select_rekeyed_ike_sas
 
 _NOTE: Final = "created by rekeying another IKE SA: not handshakes, and not counted above"
@@ -35,6 +36,11 @@ def render_rekeyed_ike_sas(analysis: Analysis, *, every: bool) -> Iterator[Secti
     ]
     rows = list(cast_text_columns(rekeyed).iter_rows(named=True))
     notes = [_NOTE, *([_NEEDS_KEYS] if rekeyed["replaces"].null_count() else [])]
+    found = [(row["handshake"], entry) for row in rows for entry in list_diagnoses(row)]
+    notes += [
+        f"diagnosis of {number}: {format_diagnosis(entry)} {format_evidence(entry)}"
+        for number, entry in (found if every else found[:FEW])
+    ]
     yield tabulate("Rekeyed IKE SAs", rows, columns, every=every, notes=notes)
 
 
