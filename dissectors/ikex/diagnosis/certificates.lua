@@ -9,7 +9,7 @@ certificates.X509_SIGNATURE = 4
 
 local SEQUENCE, SET, OID, UTC_TIME, GENERALIZED_TIME, VERSION = 0x30, 0x31, 0x06, 0x17, 0x18, 0xA0
 -- Strings in UTF-8 or a part of it: UTF8String, NumericString, PrintableString, IA5String, VisibleString.
-local IS_UTF8 = { [0x0C] = true, [0x12] = true, [0x13] = true, [0x16] = true, [0x1A] = true }
+local IS_TEXT = { [0x0C] = true, [0x12] = true, [0x13] = true, [0x16] = true, [0x1A] = true }
 -- Bytes of each character of other strings: TeletexString (Latin-1), UniversalString (UTF-32), BMPString (UTF-16).
 local WIDTHS = { [0x14] = 1, [0x1C] = 4, [0x1E] = 2 }
 local NAME_PARTS = {
@@ -55,7 +55,8 @@ local function read_oid(cursor)
     return table.concat(parts, ".")
 end
 
-local function encode_utf8(code)
+-- A character in UTF-8.
+local function encode_character(code)
     if code < 0x80 then
         return string.char(code)
     elseif code >= 0xD800 and code < 0xE000 or code > 0x10FFFF then
@@ -82,9 +83,9 @@ local function decode_characters(cursor, width)
             code = code * 256 + cursor:u8()
         end
         if high and code >= 0xDC00 and code < 0xE000 then
-            characters[#characters] = encode_utf8(0x10000 + (high - 0xD800) * 1024 + code - 0xDC00)
+            characters[#characters] = encode_character(0x10000 + (high - 0xD800) * 1024 + code - 0xDC00)
         else
-            characters[#characters + 1] = encode_utf8(code)
+            characters[#characters + 1] = encode_character(code)
         end
         high = width == 2 and code >= 0xD800 and code < 0xDC00 and code or nil
     end
@@ -107,7 +108,7 @@ local function format_value(cursor)
     local tag, inner = read_element(cursor)
     if WIDTHS[tag] then
         return escape(decode_characters(inner, WIDTHS[tag]))
-    elseif not IS_UTF8[tag] then
+    elseif not IS_TEXT[tag] then
         return "#" .. cursor.data:sub(begin, cursor.at - 1):gsub(".", function(byte)
             return string.format("%02x", byte:byte())
         end)

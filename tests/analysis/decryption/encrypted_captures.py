@@ -10,11 +10,12 @@ from ikeanalyze.keys.key_set import KeySet, Origin
 from tests.analysis import encrypted_handshakes
 from tests.analysis.encrypted_handshakes import Sa
 from tests.craft import Trace, ike
+from tests.crypto.key_sizes import select_key_sizes
 
 SUITES = [
     (algorithm, size, mac)
     for algorithm in ENCRYPTION.values()
-    for size in algorithm.key_sizes
+    for size in select_key_sizes(algorithm.key_sizes)
     for mac in ([None] if algorithm.aead else INTEGRITY.values())
 ]
 #: Recordings with fragments, losses, rekeying, several additional key exchanges, certificates.
