@@ -221,7 +221,8 @@ class CaptureReader:
             self._start = pcap.FILE_HEADER
             if not self._eager:  # which does not wait for records
                 self._fill(min(self._capacity, _INITIAL_BYTES))
-                capture.choose_variant(bytes(self._buffer[self._start : self._end]))
+                # no more than that: how much a pipe or a file gives at once must not decide
+                capture.choose_variant(bytes(self._buffer[self._start : min(self._end, _INITIAL_BYTES)]))
             return capture
         if pcapng.is_pcapng(head):
             if len(head) < pcapng.FILE_HEADER:

@@ -1,5 +1,6 @@
 """Variants of pcap that have the magic number of another one, or link types of their own; tshark is the oracle."""
 
+import gzip
 import shutil
 import struct
 import subprocess
@@ -82,6 +83,20 @@ def test_the_number_of_bytes_read_at_once_does_not_matter(kind: str, tmp_path: P
         with open_capture(tmp_path / kind, chunk=chunk) as reader:
             captured = [size for batch in reader.iterate_batches() for size in batch.captured.tolist()]
         assert captured == [end - begin - size for begin, end in pairwise(starts)]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_damage_after_the_first_64_kib_does_not_hide_a_variant(compressed: bool, tmp_path: Path) -> None:
+    """The same packets are read from a file, all of which is there at once, and from a stream."""
+    good = pcap_record(bytes(1500), 1_764_000_000, extra=bytes(4))
+    assert 50 * len(good) > 1 << 16
+    data = pcap_header() + 50 * good + bytes(len(good))
+    path = tmp_path / "capture"
+    path.write_bytes(gzip.compress(data) if compressed else data)
+    with open_capture(path) as reader:
+        assert sum(map(len, reader.iterate_batches())) == 50
+        assert reader.damage is not None
+        assert ["Nokia" in note.what for note in reader.notes] == [True]
 
 
 @pytest.mark.parametrize("version", [(2, 3), (2, 5)])
