@@ -140,6 +140,11 @@ class CaptureReader:
         is_plain = isinstance(self._format, pcap.Pcap) and not self.source.compression and self.source.size
         return self._format if is_plain and isinstance(self._format, pcap.Pcap) else None
 
+    @property
+    def unmarked_header_bytes(self) -> int:
+        """Bytes at the end of each record header that nothing in the file header tells of."""
+        return self._format.header_size - self._format.marked_header_size if isinstance(self._format, pcap.Pcap) else 0
+
     def skip_to(self, offset: int) -> None:
         """Continue an uncompressed file at this offset, where a record begins."""
         self.source.seek(offset)

@@ -89,7 +89,9 @@ class Pcap:
         # as DG/UX does in version 543.0.
         self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
         self._lengths_unordered = (major, minor) == (2, 3)
-        self.header_size = 24 if magic == _MODIFIED else 16
+        #: Bytes of a record header, as the magic number tells, and as the records show.
+        self.marked_header_size: Final = 24 if magic == _MODIFIED else 16
+        self.header_size = self.marked_header_size
         self._variants = _VARIANTS.get(magic, {}) if (major, minor) == (2, 4) else {}
         self._fraction_ns = 1 if in_nanoseconds else 1000
         self._usual = max(_USUAL_RECORD, snaplen)
@@ -121,7 +123,11 @@ class Pcap:
             self.header_size = self._for_core["header_size"] = fitting[0]
 
     def _count_sensible_records(self, data: bytes, header_size: int) -> int:
-        """The number of records that `data` begin with, up to `_CHAIN`; 0: one of them makes no sense."""
+        """The number of whole records that `data` begin with, up to `_CHAIN`; 0: one of them makes no sense.
+
+        A header that is read at the wrong place may make sense, but its record rarely ends where the next one begins,
+        or the file.
+        """
         at, before = 0, None
         for count in range(_CHAIN):
             if at + header_size > len(data):
@@ -132,6 +138,8 @@ class Pcap:
             if fraction * self._fraction_ns >= 1_000_000_000 or abs(seconds - (before or seconds)) > _MAX_GAP_S:
                 return 0
             at, before = at + header_size + captured, seconds
+            if at > len(data):
+                return count
         return _CHAIN
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:

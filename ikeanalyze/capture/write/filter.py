@@ -88,7 +88,7 @@ def _make_copier(
 ) -> "_SelectedRecords | _SelectedBlocks | _ConvertedRecords":
     if reader.format != "pcap":
         return _SelectedBlocks(reader, comments or {})
-    return _SelectedRecords() if comments is None else _ConvertedRecords(reader, comments)
+    return _SelectedRecords(reader) if comments is None else _ConvertedRecords(reader, comments)
 
 
 def _copy_selected(
@@ -108,11 +108,16 @@ def _copy_selected(
 
 
 class _SelectedRecords:
-    """Copies the header and the selected records of a pcap file."""
+    """Copies the header and the selected records of a pcap file.
+
+    What makes records a variant that the file header does not name is left out: few packets are not enough to recognise
+    it again.
+    """
 
     uncommented = 0
 
-    def __init__(self) -> None:
+    def __init__(self, reader: CaptureReader) -> None:
+        self._left_out = reader.unmarked_header_bytes
         self._start = _PCAP_HEADER  # offset of the first record in the next segment
 
     def __call__(
@@ -128,7 +133,12 @@ class _SelectedRecords:
         for row in rows:
             # a record begins at the end of the previous one: the size of record headers varies
             begin = start if row == 0 else int(batch.offset[row - 1] + batch.captured[row - 1])
-            yield whole[begin : int(batch.offset[row] + batch.captured[row])], 1
+            end = int(batch.offset[row] + batch.captured[row])
+            if self._left_out:
+                packet = int(batch.offset[row])
+                yield whole[begin : packet - self._left_out], 0
+                begin = packet
+            yield whole[begin:end], 1
 
 
 class _ConvertedRecords:

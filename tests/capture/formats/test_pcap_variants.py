@@ -12,6 +12,7 @@ import pytest
 from ikeanalyze import core
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.capture.write.filter import write_selected_packets
 from tests.capture.laws import counted, read, rows, texts
 from tests.capture.savefiles import pcap_header, pcap_record
 from tests.craft import Handshake, Trace, link
@@ -69,6 +70,32 @@ def test_one_packet_is_not_enough_to_recognise_a_variant(kind: str, count: int, 
         is_known = count > 1 or kind == "modpcap"
         assert packets == count
         assert (reader.damage is None) == is_known
+
+
+@needs_editcap
+@pytest.mark.parametrize("kind", ["modpcap", *UNMARKED])
+@pytest.mark.parametrize("numbers", [[2], [1, 3, 4]])
+def test_a_copy_of_few_packets_is_read_by_wireshark(kind: str, numbers: list[int], tmp_path: Path, tshark) -> None:
+    path, copy = convert(kind, tmp_path), tmp_path / "copy"
+    write_selected_packets(str(path), str(copy), numbers)
+    frames = tshark.run(
+        "-n", "-Tfields", "-eframe.time_epoch", "-eisakmp.messageid", capture=RECORDED.read_bytes()
+    ).lines
+    copied = tshark.run("-n", "-Tfields", "-eframe.time_epoch", "-eisakmp.messageid", capture=copy.read_bytes()).lines
+    assert copied == [frames[number - 1] for number in numbers]
+    with open_capture(copy) as reader:
+        assert sum(map(len, reader.iterate_batches())) == len(numbers)
+        assert reader.damage is None
+
+
+def test_two_packets_of_a_usual_file_whose_clock_was_set_are_no_variant(tmp_path: Path) -> None:
+    """At the place of another layout, the second header has a time near the first one, and lengths of packets."""
+    path = tmp_path / "capture"
+    records = pcap_record(bytes(76), 16_777_217), pcap_record(b"\x86\xdd" + bytes(74), 1_764_000_000, 760_824)
+    path.write_bytes(pcap_header() + b"".join(records))
+    with open_capture(path) as reader:
+        assert sum(map(len, reader.iterate_batches())) == 2
+        assert (reader.notes, reader.damage) == ([], None)
 
 
 @needs_editcap
