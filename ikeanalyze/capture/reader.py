@@ -226,8 +226,10 @@ class CaptureReader:
             self._start = pcap.FILE_HEADER
             if not self._eager:  # which does not wait for records
                 self._fill(min(self._capacity, _INITIAL_BYTES))
-                # no more than that: how much a pipe or a file gives at once must not decide
-                capture.choose_variant(bytes(self._buffer[self._start : min(self._end, _INITIAL_BYTES)]))
+                # neither less nor more than that: how much is read at once must not decide
+                head = bytes(self._buffer[: min(self._end, _INITIAL_BYTES)])
+                head += self.source.read_ahead(_INITIAL_BYTES - len(head))
+                capture.choose_variant(head[self._start :])
             return capture
         if pcapng.is_pcapng(head):
             if len(head) < pcapng.FILE_HEADER:

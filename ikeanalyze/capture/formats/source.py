@@ -23,18 +23,36 @@ class CaptureSource:
         self.damage: str | None = None  #: why the stream ended early, one clause; None: it did not
         self._raw = raw
         self._head = head
+        self._ahead = b""
 
     def read_into(self, target: memoryview) -> int:
         """Fill the start of `target`; the number of bytes, which may be less than its size, and is 0 only at the end.
 
         If reading fails, the stream ends and `damage` is set.
         """
+        if count := min(len(self._ahead), len(target)):
+            target[:count] = self._ahead[:count]
+            self._ahead = self._ahead[count:]
+        else:
+            count = self._read(target)
+        self.position += count
+        return count
+
+    def read_ahead(self, size: int) -> bytes:
+        """The next `size` bytes, or all that are left, which are still to be read."""
+        buffer, end = bytearray(size), 0
+        with memoryview(buffer) as target:
+            while end < size and (count := self._read(target[end:])):
+                end += count
+        self._ahead = bytes(buffer[:end])
+        return self._ahead
+
+    def _read(self, target: memoryview) -> int:
         count = min(len(self._head), len(target))
         target[:count] = self._head[:count]
         self._head = self._head[count:]
         if count < len(target):
             count += self._read_raw(target[count:])
-        self.position += count
         return count
 
     def reopen(self, offset: int) -> "CaptureSource":
@@ -55,7 +73,7 @@ class CaptureSource:
     def seek(self, offset: int) -> None:
         """Continue an uncompressed file at this offset."""
         self._raw.seek(offset)
-        self._head = b""
+        self._head = self._ahead = b""
         self.consumed = self.position = offset
 
     def identify(self) -> tuple[int, int]:
@@ -112,7 +130,7 @@ class _Compressed(CaptureSource):
         self._stream = DecompressedStream(decoder, self._read_raw, plain._head)
         self._ended = False
 
-    def read_into(self, target: memoryview) -> int:
+    def _read(self, target: memoryview) -> int:
         if self._ended:
             return 0
         count = 0
@@ -123,7 +141,6 @@ class _Compressed(CaptureSource):
         except DamagedStreamError as error:
             self.damage = f"the {self.compression} data is damaged ({error})"
         self._ended = not count
-        self.position += count
         return count
 
 

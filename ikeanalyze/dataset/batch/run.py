@@ -133,7 +133,7 @@ def run_batch(
 def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     """Open and lock the dataset in a folder; an empty folder becomes a dataset.
 
-    A new dataset is removed again if there are no workers for it.
+    A new dataset is removed again if the workers of its cluster cannot be reached.
     """
     check_path(dataset)
     if dataset.exists() and not dataset.is_dir():

@@ -41,7 +41,7 @@ class TaskError(Exception):
 
 
 class NoWorkersError(TaskError):
-    """There are no workers, so that no task can begin."""
+    """The workers cannot be reached, so that no task can begin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def test_the_number_of_bytes_read_at_once_does_not_matter(kind: str, tmp_path: P
     starts = [24]
     while starts[-1] < len(data):
         starts.append(starts[-1] + size + struct.unpack_from("<I", data, starts[-1] + 8)[0])
-    for chunk in (1 << 12, 1 << 16):
+    for chunk in (64, 256, 1 << 12, 1 << 16):
         with open_capture(tmp_path / kind, chunk=chunk) as reader:
             captured = [size for batch in reader.iterate_batches() for size in batch.captured.tolist()]
         assert captured == [end - begin - size for begin, end in pairwise(starts)]
