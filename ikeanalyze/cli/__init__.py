@@ -9,13 +9,14 @@ import sys
 
 #: Options of a report that read the capture in another way than one without them.
 _READING_OPTIONS = ("--keys", "--port", "--join", "--max-memory")
+#: Thresholds of the cyclic garbage collector. With Python's own it would run again and again, for almost no garbage,
+#: while modules are imported and when there are lists of a million numbers.
+GARBAGE_COLLECTION = (200_000, 50, 1000)
 
 
 def main() -> None:
     """Run the command line of this process."""
-    # The cyclic garbage collector would run again and again, for almost no garbage, while modules are imported and when
-    # there are lists of a million numbers. Therefore it is set before the command line is imported.
-    gc.set_threshold(200_000, 50, 1000)
+    gc.set_threshold(*GARBAGE_COLLECTION)  # before the command line is imported
     try:
         _begin_reading(sys.argv[1:])
         from ikeanalyze.cli.app import run

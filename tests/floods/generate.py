@@ -46,12 +46,15 @@ NOTIFY, DELETE, COOKIE, INVALID_KE_PAYLOAD = 41, 42, 16390, 17
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """A flood, and the smaller of the two sizes that are compared."""
+    """A flood, and the smaller of the two sizes that are compared (`GROWTH`)."""
 
     generate: Generate
     size: int
     command: tuple[str, ...] = ("report",)
 
+
+#: The larger size is so many times the smaller one: enough that noise does not look like growth.
+GROWTH = 4
 
 FLOODS: dict[str, Flood] = {}
 
@@ -67,12 +70,12 @@ def flood(size: int, *command: str) -> Callable[[Generate], Generate]:
 # ---- one message seen often
 
 
-@flood(5_000)
+@flood(2_500)
 def one_request_without_identification(n: int) -> bytes:
     return pcap((place * MILLISECOND, request(message())) for place in range(n))
 
 
-@flood(5_000)
+@flood(2_500)
 def one_request_500_times_a_second(n: int) -> bytes:
     """IPv6 has no identification, and the gaps are as irregular as on the Internet."""
     rng, time, packets = Random(1), 0.0, []
@@ -83,18 +86,18 @@ def one_request_500_times_a_second(n: int) -> bytes:
     return pcap(packets)
 
 
-@flood(5_000)
+@flood(2_500)
 def one_request_from_many_addresses(n: int) -> bytes:
     return capture(request(message(), source=struct.pack(">I", 0x0A000000 + place)) for place in range(n))
 
 
-@flood(5_000)
+@flood(2_500)
 def one_request_with_every_ttl(n: int) -> bytes:
     """Each may be the copy behind a router of each with a higher TTL."""
     return pcap((place * 2 * MILLISECOND, request(message(), ttl=place % 255 + 1)) for place in range(n))
 
 
-@flood(3_000)
+@flood(1_500)
 def one_request_on_many_interfaces(n: int) -> bytes:
     """Each may be the copy of each at another interface."""
     interface = pcapng_file.interface_description(pcapng_file.Interface(RAW_IP))
@@ -103,22 +106,22 @@ def one_request_on_many_interfaces(n: int) -> bytes:
     return pcapng_file.section_header() + interface * n + b"".join(blocks)
 
 
-@flood(20_000)
+@flood(10_000)
 def doubled_frames(n: int) -> bytes:
     return capture(request(message(spi_i=place // 2 + 1), ident=place // 2 + 1) for place in range(n))
 
 
-@flood(20_000)
+@flood(10_000)
 def all_at_one_time(n: int) -> bytes:
     return pcap((0, request(message(spi_i=place + 1))) for place in range(n))
 
 
-@flood(20_000)
+@flood(10_000)
 def times_backwards(n: int) -> bytes:
     return pcap(((n - place) * MILLISECOND, request(message(spi_i=place + 1))) for place in range(n))
 
 
-@flood(5_000)
+@flood(2_500)
 def one_request_backwards_in_time(n: int) -> bytes:
     return pcap(((n - place) * MILLISECOND, request(message())) for place in range(n))
 
@@ -126,12 +129,12 @@ def one_request_backwards_in_time(n: int) -> bytes:
 # ---- IKE SAs
 
 
-@flood(40_000)
+@flood(20_000)
 def half_open(n: int) -> bytes:
     return capture(request(message(spi_i=place + 1)) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def half_open_and_answered(n: int) -> bytes:
     def packets() -> Iterator[bytes]:
         for spi in range(1, n + 1):
@@ -141,25 +144,25 @@ def half_open_and_answered(n: int) -> bytes:
     return capture(packets())
 
 
-@flood(10_000)
+@flood(5_000)
 def half_open_from_many_addresses(n: int) -> bytes:
     """One SPI pair."""
     return capture(request(encrypted(bytes(64)), source=struct.pack(">I", 0x0A000000 + place)) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def responder_spis_of_one_request(n: int) -> bytes:
     return capture(response(message(spi_r=place + 1, flags=RESPONSE)) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def message_ids(n: int) -> bytes:
     return capture(
         request(encrypted(place.to_bytes(64), exchange=INFORMATIONAL, message_id=place + 2)) for place in range(n)
     )
 
 
-@flood(15_000)
+@flood(7_500)
 def rekeyed_ike_sas(n: int) -> bytes:
     """Without their IKE_SA_INIT."""
     return capture(
@@ -168,12 +171,12 @@ def rekeyed_ike_sas(n: int) -> bytes:
     )
 
 
-@flood(15_000)
+@flood(7_500)
 def bodies_of_one_encrypted_request(n: int) -> bytes:
     return capture(request(encrypted(place.to_bytes(64))) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def deletes_in_the_clear(n: int) -> bytes:
     """Requests to delete the IKE SA and their responses, as in a decrypted capture, all with one message ID."""
     delete = struct.pack(">BBHBBH", 0, 0, 8, 1, 0, 0)
@@ -186,7 +189,7 @@ def deletes_in_the_clear(n: int) -> bytes:
     return pcap(spaced(chain(requests, responses), 3 * MILLISECOND))  # nearer ones would be capture duplicates
 
 
-@flood(15_000)
+@flood(7_500)
 def bodies_of_one_init_request(n: int) -> bytes:
     return capture(request(message(body=INIT[:-8] + place.to_bytes(8))) for place in range(n))
 
@@ -204,17 +207,17 @@ def _rounds(n: int, kind: int, data: Callable[[int], bytes]) -> bytes:
     return capture(packets())
 
 
-@flood(3_000)
+@flood(1_500)
 def cookie_rounds(n: int) -> bytes:
     return _rounds(n, COOKIE, lambda place: (place + 1).to_bytes(8))
 
 
-@flood(3_000)
+@flood(1_500)
 def invalid_ke_rounds(n: int) -> bytes:
     return _rounds(n, INVALID_KE_PAYLOAD, lambda place: (place % 60_000).to_bytes(2))
 
 
-@flood(5_000)
+@flood(2_500)
 def responses_after_the_next_set_up(n: int) -> bytes:
     """A set-up whose request came often has its responses after the request of a set-up with the same SPIi."""
     (first, nonce), (_, other) = (ike.chain([(ike.NONCE, bytes([value]) * 32)]) for value in range(2))
@@ -223,7 +226,7 @@ def responses_after_the_next_set_up(n: int) -> bytes:
     return pcap(spaced([*requests, answer, later, *[answer] * (n // 2 - 1)], 10 * MILLISECOND))
 
 
-@flood(15_000)
+@flood(7_500)
 def redirects_behind_one_nat(n: int) -> bytes:
     """A gateway redirects many initiators, of which those that were redirected last continue first, from other ports.
 
@@ -249,17 +252,17 @@ def redirects_behind_one_nat(n: int) -> bytes:
 # ---- fragments
 
 
-@flood(15_000)
+@flood(7_500)
 def fragments_of_one_message(n: int) -> bytes:
     return capture(request(fragment(place + 1, 65_534, place.to_bytes(32))) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def fragments_in_reverse(n: int) -> bytes:
     return capture(request(fragment(place, 65_534, place.to_bytes(32))) for place in range(n, 0, -1))
 
 
-@flood(40_000)
+@flood(20_000)
 def fragments_again_after_shorter_pauses(n: int) -> bytes:
     """Each fragment of the second half repeats one, and the longest pause since then is the earliest."""
     fragments = (fragment(place % (n // 2) + 1, 65_534, b"") for place in range(n))
@@ -269,12 +272,12 @@ def fragments_again_after_shorter_pauses(n: int) -> bytes:
     )
 
 
-@flood(15_000)
+@flood(7_500)
 def first_of_two_fragments(n: int) -> bytes:
     return capture(request(fragment(1, 2, bytes(64), spi_i=place + 1, spi_r=place + n)) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def ip_fragments_without_end(n: int) -> bytes:
     first = udp(message())[:64]
     return capture(ipv4(first, ident=place, fragment=0x2000, source=(place >> 16).to_bytes(4)) for place in range(n))
@@ -288,14 +291,14 @@ def _datagram_in_fragments(n: int) -> list[bytes]:
     ]
 
 
-@flood(4_000)
+@flood(2_000)
 def ip_fragments_out_of_order(n: int) -> bytes:
     packets = _datagram_in_fragments(n)
     Random(1).shuffle(packets)
     return capture(packets)
 
 
-@flood(4_000)
+@flood(2_000)
 def ip_fragments_that_overlap(n: int) -> bytes:
     packets = _datagram_in_fragments(n)
     return capture(packet for pair in zip(packets, packets[1:] + packets[:1], strict=True) for packet in pair)
@@ -310,31 +313,31 @@ def _stream(n: int) -> bytes:
     return (b"IKETCP" + framed * (n // len(framed) + 1))[:n]
 
 
-@flood(20_000)
+@flood(10_000)
 def tcp_segments_of_one_byte(n: int) -> bytes:
     stream = _stream(n)
     return capture(ipv4(tcp(stream[at : at + 1], 1000 + at), 6) for at in range(n))
 
 
-@flood(10_000)
+@flood(5_000)
 def tcp_behind_a_hole(n: int) -> bytes:
     stream = _stream(20 * n)
     return capture(ipv4(tcp(stream[at : at + 20], 2000 + at), 6) for at in range(20, 20 * n, 20))
 
 
-@flood(10_000)
+@flood(5_000)
 def tcp_with_every_second_byte(n: int) -> bytes:
     stream = _stream(2 * n)
     return capture(ipv4(tcp(stream[at : at + 1], 1000 + at), 6) for at in range(0, 2 * n, 2))
 
 
-@flood(10_000)
+@flood(5_000)
 def tcp_segments_that_overlap(n: int) -> bytes:
     stream = _stream(n + 1000)
     return capture(ipv4(tcp(stream[at : at + 1000], 1000 + at), 6) for at in range(n))
 
 
-@flood(4_000)
+@flood(2_000)
 def tcp_copies_of_one_ahead(n: int) -> bytes:
     """Half of the segments are copies of one behind the messages of the others."""
     framed = transport.tcp_framed(encrypted(b"body", exchange=INFORMATIONAL, spi_r=SPI_R))
@@ -345,13 +348,13 @@ def tcp_copies_of_one_ahead(n: int) -> bytes:
     return capture(ipv4(segment, 6) for segment in [tcp(b"IKETCP", 1000), *[tcp(framed, begin)] * 3, *ahead, *messages])
 
 
-@flood(10_000)
+@flood(5_000)
 def tcp_bytes_sent_again(n: int) -> bytes:
     stream = _stream(500)
     return capture(ipv4(tcp(stream, 1000), 6) for _ in range(n))
 
 
-@flood(10_000)
+@flood(5_000)
 def tcp_connections(n: int) -> bytes:
     stream = _stream(200)
     return capture(
@@ -380,28 +383,28 @@ def _radius(n: int, waiting: int) -> bytes:
     return capture(packets)
 
 
-@flood(1_000)
+@flood(500)
 def radius_that_fits_many_handshakes(n: int) -> bytes:
     return _radius(n, 1_000)
 
 
-@flood(1_000)
+@flood(500)
 def handshakes_that_fit_many_radius_conversations(n: int) -> bytes:
     return _radius(1_000, n)
 
 
-@flood(30_000, "overhead", "measure")
+@flood(15_000, "overhead", "measure")
 def esp_spis(n: int) -> bytes:
     return capture(ipv4(transport.esp(place + 256, 1, bytes(64)), 50) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def ikev1_half_open(n: int) -> bytes:
     offer = ikev1.message(bytes(8), bytes(8), ikev1.MAIN_MODE, [ikev1.sa()])[8:]
     return capture(request((place + 1).to_bytes(8) + offer) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def ikev1_quick_modes(n: int) -> bytes:
     cookies = SPI_I.to_bytes(8) + SPI_R.to_bytes(8)
     return capture(
@@ -410,7 +413,7 @@ def ikev1_quick_modes(n: int) -> bytes:
     )
 
 
-@flood(15_000)
+@flood(7_500)
 def ikev1_fragments(n: int) -> bytes:
     cookie = SPI_I.to_bytes(8)
     complete = ikev1.message(cookie, bytes(8), ikev1.MAIN_MODE, [ikev1.sa()])
@@ -422,18 +425,18 @@ def ikev1_fragments(n: int) -> bytes:
     )
 
 
-@flood(15_000)
+@flood(7_500)
 def hip_first_messages(n: int) -> bytes:
     prefix = bytes.fromhex("20010021")
     return capture(ipv4(hip.packet(1, prefix + place.to_bytes(12), prefix + bytes(12)), 139) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def icmp_that_quotes_ike(n: int) -> bytes:
     return capture(ipv4(struct.pack(">BBHI", 3, 3, 0, 0) + request(message(spi_i=place + 1)), 1) for place in range(n))
 
 
-@flood(10_000)
+@flood(5_000)
 def requests_that_icmp_rejects(n: int) -> bytes:
     """Every other error quotes only the UDP header, so that its request is one of many between the hosts."""
     requests = ((place, request(message(spi_i=place + 1))) for place in range(n // 2))
@@ -454,20 +457,20 @@ def _packet_block(interface: int, time: int, packet: bytes) -> bytes:
     return pcapng_file.block(6, head + packet + bytes(-len(packet) % 4))
 
 
-@flood(3_000)
+@flood(1_500)
 def pcapng_interfaces(n: int) -> bytes:
     interface = pcapng_file.interface_description(pcapng_file.Interface(RAW_IP))
     blocks = (_packet_block(place, place, request(message(spi_i=place + 1))) for place in range(n))
     return pcapng_file.section_header() + interface * n + b"".join(blocks)
 
 
-@flood(5_000)
+@flood(2_500)
 def pcapng_sections(n: int) -> bytes:
     start = pcapng_file.section_header() + pcapng_file.interface_description(pcapng_file.Interface(RAW_IP))
     return b"".join(start + _packet_block(0, place, request(message(spi_i=place + 1))) for place in range(n))
 
 
-@flood(15_000)
+@flood(7_500)
 def pcapng_options(n: int) -> bytes:
     """Of one interface."""
     options = pcapng_file.option(1, b"comment") * n
@@ -475,7 +478,7 @@ def pcapng_options(n: int) -> bytes:
     return pcapng_file.section_header() + pcapng_file.block(1, body) + _packet_block(0, 0, request(message()))
 
 
-@flood(3_000)
+@flood(1_500)
 def pcapng_clocks(n: int) -> bytes:
     interfaces = (pcapng_file.Interface(RAW_IP, tsresol=9, tsoffset=place) for place in range(n))
     described = b"".join(map(pcapng_file.interface_description, interfaces))
