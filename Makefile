@@ -150,11 +150,11 @@ $(VENV)/.fuzz-installed: pyproject.toml | $(VENV)/bin/python
 	@$(BYTECODE)
 	@touch $@ $(VENV)/.installed
 
-# The tests compare with tshark, open pages in Chromium and complete commands in shells. They read captures from files, so nothing needs permission to
-# capture.
+# The tests compare with tshark and tcpdump, open pages in Chromium and complete commands in shells. They read captures
+# from files, so nothing needs permission to capture.
 $(VENV)/.system-installed: | $(VENV)/bin/python
-	@for name in tshark chromium chromedriver zsh fish; do command -v $$name >/dev/null || missing=1; done; [ -z "$$missing" ] || \
-	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver zsh fish; }
+	@for name in tshark tcpdump chromium chromedriver zsh fish; do command -v $$name >/dev/null || missing=1; done; [ -z "$$missing" ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark tcpdump chromium chromium-driver zsh fish; }
 	@touch $@
 
 # A tree takes half a minute, once. Trees are outside of the repository, and `make clean` keeps them.

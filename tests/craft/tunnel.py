@@ -171,6 +171,36 @@ def frame_relay_snap(packet: bytes) -> bytes:
     return b"\x18\x41\x03\0\x80\0\0\0" + struct.pack(">H", link.ethertype_of(packet)) + packet
 
 
+def dsa(frame: bytes) -> bytes:
+    """Marvell's tag after the addresses of Ethernet: forwarded, switch 1, port 2, VLAN 7."""
+    return frame[:12] + b"\xc1\x10\0\x07" + frame[12:]
+
+
+def edsa(frame: bytes) -> bytes:
+    return frame[:12] + b"\xda\xda\0\0" + b"\xc1\x10\0\x07" + frame[12:]
+
+
+def brcm(frame: bytes) -> bytes:
+    return frame[:12] + b"\x2c\0\0\x80" + frame[12:]
+
+
+def juniper(inner: bytes, *, extension: bytes = b"", family: int | None = None) -> bytes:
+    """Juniper's header; with an address family, `inner` is an IP packet without link header."""
+    flags = (0x80 if extension else 0) | (0 if family is None else 2) | 1
+    size = struct.pack(">H", len(extension)) + extension if extension else b""
+    return b"MGC" + bytes([flags]) + size + (b"" if family is None else struct.pack("<I", family)) + inner
+
+
+#: Type, length, value: index and kind of the interface.
+JUNIPER_EXTENSION = b"\x03\x01\x01\x06\x01\x0e\x01\x02\x8c\0\x04\x04\x4c\x01\0\0"
+
+
+def ipnet(packet: bytes) -> bytes:
+    """AF_INET and AF_INET6 of Solaris."""
+    family = 26 if link.ethertype_of(packet) == link.IPV6 else 2
+    return struct.pack(">BBHIIIII", 1, family, 0, len(packet), 0, 2, 0, 0xFFFFFFFF) + packet
+
+
 @dataclass(frozen=True, slots=True)
 class Encapsulation:
     """How a frame is wrapped."""
@@ -304,6 +334,14 @@ LINKS: dict[str, Encapsulation] = {
     "infiniband": Encapsulation(
         lambda f: bytes(40) + struct.pack(">HH", link.ethertype_of(packet_of(f)), 0) + packet_of(f), linktype=242
     ),
+    "dsa": Encapsulation(dsa, linktype=284),
+    "edsa": Encapsulation(edsa, linktype=285),
+    "broadcom tag": Encapsulation(brcm, linktype=281),
+    "broadcom tag in front": Encapsulation(lambda f: b"\x20\0\0\x20" + f, linktype=282),
+    "juniper": Encapsulation(juniper, linktype=178),
+    "juniper, extension": Encapsulation(lambda f: juniper(f, extension=JUNIPER_EXTENSION), linktype=178),
+    "juniper, no link header": Encapsulation(lambda f: juniper(packet_of(f), family=2), linktype=178),
+    "ipnet": Encapsulation(lambda f: ipnet(packet_of(f)), linktype=226),
     "ppi": Encapsulation(lambda f: struct.pack("<BBHI", 0, 0, 8, 105) + wlan(packet_of(f)), linktype=192),
 }
 

@@ -103,12 +103,14 @@ impl HeaderRules {
 /// The link layer of a LINKTYPE_ number.
 pub fn find_link(link_type: u32) -> Link {
     let (size, at) = match link_type {
-        1 => (14, 12),   // Ethernet
-        113 => (16, 14), // LINUX_SLL
-        276 => (20, 0),  // LINUX_SLL2
-        104 => (4, 2),   // C_HDLC
-        138 => (18, 16), // APPLE_IP_OVER_IEEE1394
-        242 => (44, 40), // IPOIB
+        1 => (14, 12),               // Ethernet
+        113 => (16, 14),             // LINUX_SLL
+        276 => (20, 0),              // LINUX_SLL2
+        104 => (4, 2),               // C_HDLC
+        138 => (18, 16),             // APPLE_IP_OVER_IEEE1394
+        242 => (44, 40),             // IPOIB
+        281 | 282 | 284 => (18, 16), // DSA_TAG_BRCM, DSA_TAG_BRCM_PREPEND, DSA_TAG_DSA
+        285 => (22, 20),             // DSA_TAG_EDSA
         12 | 14 | 101 => return Link::Raw,
         _ => return Link::HandBack,
     };

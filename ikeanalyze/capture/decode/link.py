@@ -44,6 +44,11 @@ _PPP_IPV4: Final = 0x0021
 _PPP_IPV6: Final = 0x0057
 _NFLOG_PAYLOAD: Final = 9
 _MAX_ATTRIBUTES: Final = 64
+_JUNIPER_MAGIC: Final = 0x4D4743
+_JUNIPER_NO_LINK_HEADER: Final = 0x02
+_JUNIPER_EXTENSION: Final = 0x80
+_SOLARIS_IPV4: Final = 2
+_SOLARIS_IPV6: Final = 26
 
 
 class LinkType(IntEnum):
@@ -72,17 +77,27 @@ class LinkType(IntEnum):
     IEEE802_11_RADIOTAP = 127
     APPLE_IP_OVER_IEEE1394 = 138
     IEEE802_11_AVS = 163
+    PPP_PPPD = 166
+    JUNIPER_ETHER = 178
+    JUNIPER_PPP = 179
+    JUNIPER_FRELAY = 180
+    JUNIPER_CHDLC = 181
     PPI = 192
     PPP_WITH_DIR = 204
     C_HDLC_WITH_DIR = 205
     FRELAY_WITH_DIR = 206
     MPLS = 219
+    IPNET = 226
     IPV4 = 228
     IPV6 = 229
     NFLOG = 239
     IPOIB = 242
     PKTAP = 258
     LINUX_SLL2 = 276
+    DSA_TAG_BRCM = 281
+    DSA_TAG_BRCM_PREPEND = 282
+    DSA_TAG_DSA = 284
+    DSA_TAG_EDSA = 285
 
 
 #: Numbers of all other link types, for their names. Not an enumeration, which takes 50 times as long to make.
@@ -96,27 +111,25 @@ OTHER_LINK_TYPES: Final[Mapping[str, int]] = {
     "MTP2_WITH_PHDR": 139, "MTP2": 140, "MTP3": 141, "SCCP": 142, "DOCSIS": 143, "LINUX_IRDA": 144, "IBM_SP": 145,
     "IBM_SN": 146, "USER0": 147, "USER1": 148, "USER2": 149, "USER3": 150, "USER4": 151, "USER5": 152, "USER6": 153,
     "USER7": 154, "USER8": 155, "USER9": 156, "USER10": 157, "USER11": 158, "USER12": 159, "USER13": 160, "USER14": 161,
-    "USER15": 162, "JUNIPER_MONITOR": 164, "BACNET_MS_TP": 165, "PPP_PPPD": 166, "JUNIPER_PPPOE": 167,
-    "JUNIPER_PPPOE_ATM": 168, "GPRS_LLC": 169, "GPF_T": 170, "GPF_F": 171, "GCOM_T1E1": 172, "GCOM_SERIAL": 173,
-    "JUNIPER_PIC_PEER": 174, "ERF_ETH": 175, "ERF_POS": 176, "LINUX_LAPD": 177, "JUNIPER_ETHER": 178,
-    "JUNIPER_PPP": 179, "JUNIPER_FRELAY": 180, "JUNIPER_CHDLC": 181, "MFR": 182, "JUNIPER_VP": 183, "A429": 184,
-    "A653_ICM": 185, "USB_FREEBSD": 186, "BLUETOOTH_HCI_H4": 187, "IEEE802_16_MAC_CPS": 188, "USB_LINUX": 189,
-    "CAN20B": 190, "IEEE802_15_4_LINUX": 191, "IEEE802_16_MAC_CPS_RADIO": 193, "JUNIPER_ISM": 194,
-    "IEEE802_15_4_WITHFCS": 195, "SITA": 196, "ERF": 197, "RAIF1": 198, "IPMB_KONTRON": 199, "JUNIPER_ST": 200,
-    "BLUETOOTH_HCI_H4_WITH_PHDR": 201, "AX25_KISS": 202, "LAPD": 203, "LAPB_WITH_DIR": 207, "IPMB_LINUX": 209,
-    "FLEXRAY": 210, "MOST": 211, "LIN": 212, "X2E_SERIAL": 213, "X2E_XORAYA": 214, "IEEE802_15_4_NONASK_PHY": 215,
-    "LINUX_EVDEV": 216, "GSMTAP_UM": 217, "GSMTAP_ABIS": 218, "USB_LINUX_MMAPPED": 220, "DECT": 221, "AOS": 222,
-    "WIHART": 223, "FC_2": 224, "FC_2_WITH_FRAME_DELIMS": 225, "IPNET": 226, "CAN_SOCKETCAN": 227,
-    "IEEE802_15_4_NOFCS": 230, "DBUS": 231, "JUNIPER_VS": 232, "JUNIPER_SRX_E2E": 233, "JUNIPER_FIBRECHANNEL": 234,
-    "DVB_CI": 235, "MUX27010": 236, "STANAG_5066_D_PDU": 237, "JUNIPER_ATM_CEMIC": 238, "NETANALYZER": 240,
-    "NETANALYZER_TRANSPARENT": 241, "MPEG_2_TS": 243, "NG40": 244, "NFC_LLCP": 245, "PFSYNC": 246, "INFINIBAND": 247,
-    "SCTP": 248, "USBPCAP": 249, "RTAC_SERIAL": 250, "BLUETOOTH_LE_LL": 251, "WIRESHARK_UPPER_PDU": 252, "NETLINK": 253,
-    "BLUETOOTH_LINUX_MONITOR": 254, "BLUETOOTH_BREDR_BB": 255, "BLUETOOTH_LE_LL_WITH_PHDR": 256, "PROFIBUS_DL": 257,
-    "EPON": 259, "IPMI_HPM_2": 260, "ZWAVE_R1_R2": 261, "ZWAVE_R3": 262, "WATTSTOPPER_DLM": 263, "ISO_14443": 264,
-    "RDS": 265, "USB_DARWIN": 266, "OPENFLOW": 267, "SDLC": 268, "TI_LLN_SNIFFER": 269, "LORATAP": 270, "VSOCK": 271,
-    "NORDIC_BLE": 272, "DOCSIS31_XRA31": 273, "ETHERNET_MPACKET": 274, "DISPLAYPORT_AUX": 275, "SERCOS_MONITOR": 277,
-    "OPENVIZSLA": 278, "EBHSCR": 279, "VPP_DISPATCH": 280, "DSA_TAG_BRCM": 281, "DSA_TAG_BRCM_PREPEND": 282,
-    "IEEE802_15_4_TAP": 283, "DSA_TAG_DSA": 284, "DSA_TAG_EDSA": 285, "ELEE": 286, "Z_WAVE_SERIAL": 287, "USB_2_0": 288,
+    "USER15": 162, "JUNIPER_MONITOR": 164, "BACNET_MS_TP": 165, "JUNIPER_PPPOE": 167, "JUNIPER_PPPOE_ATM": 168,
+    "GPRS_LLC": 169, "GPF_T": 170, "GPF_F": 171, "GCOM_T1E1": 172, "GCOM_SERIAL": 173, "JUNIPER_PIC_PEER": 174,
+    "ERF_ETH": 175, "ERF_POS": 176, "LINUX_LAPD": 177, "MFR": 182, "JUNIPER_VP": 183, "A429": 184, "A653_ICM": 185,
+    "USB_FREEBSD": 186, "BLUETOOTH_HCI_H4": 187, "IEEE802_16_MAC_CPS": 188, "USB_LINUX": 189, "CAN20B": 190,
+    "IEEE802_15_4_LINUX": 191, "IEEE802_16_MAC_CPS_RADIO": 193, "JUNIPER_ISM": 194, "IEEE802_15_4_WITHFCS": 195,
+    "SITA": 196, "ERF": 197, "RAIF1": 198, "IPMB_KONTRON": 199, "JUNIPER_ST": 200, "BLUETOOTH_HCI_H4_WITH_PHDR": 201,
+    "AX25_KISS": 202, "LAPD": 203, "LAPB_WITH_DIR": 207, "IPMB_LINUX": 209, "FLEXRAY": 210, "MOST": 211, "LIN": 212,
+    "X2E_SERIAL": 213, "X2E_XORAYA": 214, "IEEE802_15_4_NONASK_PHY": 215, "LINUX_EVDEV": 216, "GSMTAP_UM": 217,
+    "GSMTAP_ABIS": 218, "USB_LINUX_MMAPPED": 220, "DECT": 221, "AOS": 222, "WIHART": 223, "FC_2": 224,
+    "FC_2_WITH_FRAME_DELIMS": 225, "CAN_SOCKETCAN": 227, "IEEE802_15_4_NOFCS": 230, "DBUS": 231, "JUNIPER_VS": 232,
+    "JUNIPER_SRX_E2E": 233, "JUNIPER_FIBRECHANNEL": 234, "DVB_CI": 235, "MUX27010": 236, "STANAG_5066_D_PDU": 237,
+    "JUNIPER_ATM_CEMIC": 238, "NETANALYZER": 240, "NETANALYZER_TRANSPARENT": 241, "MPEG_2_TS": 243, "NG40": 244,
+    "NFC_LLCP": 245, "PFSYNC": 246, "INFINIBAND": 247, "SCTP": 248, "USBPCAP": 249, "RTAC_SERIAL": 250,
+    "BLUETOOTH_LE_LL": 251, "WIRESHARK_UPPER_PDU": 252, "NETLINK": 253, "BLUETOOTH_LINUX_MONITOR": 254,
+    "BLUETOOTH_BREDR_BB": 255, "BLUETOOTH_LE_LL_WITH_PHDR": 256, "PROFIBUS_DL": 257, "EPON": 259, "IPMI_HPM_2": 260,
+    "ZWAVE_R1_R2": 261, "ZWAVE_R3": 262, "WATTSTOPPER_DLM": 263, "ISO_14443": 264, "RDS": 265, "USB_DARWIN": 266,
+    "OPENFLOW": 267, "SDLC": 268, "TI_LLN_SNIFFER": 269, "LORATAP": 270, "VSOCK": 271, "NORDIC_BLE": 272,
+    "DOCSIS31_XRA31": 273, "ETHERNET_MPACKET": 274, "DISPLAYPORT_AUX": 275, "SERCOS_MONITOR": 277, "OPENVIZSLA": 278,
+    "EBHSCR": 279, "VPP_DISPATCH": 280, "IEEE802_15_4_TAP": 283, "ELEE": 286, "Z_WAVE_SERIAL": 287, "USB_2_0": 288,
     "ATSC_ALP": 289, "ETW": 290, "NETANALYZER_NG": 291, "ZBOSS_NCP": 292, "USB_2_0_LOW_SPEED": 293,
     "USB_2_0_FULL_SPEED": 294, "USB_2_0_HIGH_SPEED": 295, "AUERSWALD_LOG": 296, "ZWAVE_TAP": 297,
     "SILABS_DEBUG_CHANNEL": 298, "FIRA_UCI": 299, "MDB": 300, "DECT_NR": 301, "EDK2_MM": 302, "DEBUG_ONLY": 303,
@@ -248,6 +261,11 @@ def _decode_ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     return _decode_ppp_protocol(buffer, at + np.where(framed, 2, 0))
 
 
+def _decode_pppd(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    """The direction in place of the address, control 0x03, then the protocol of PPP."""
+    return _decode_ppp_protocol(buffer, at + 2)
+
+
 def _decode_pppoe(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     """PPPoE session header (RFC 2516, section 4), then the protocol of PPP."""
     return _decode_ppp_protocol(buffer, at + 6)
@@ -306,6 +324,32 @@ def _make_directed_decoder(decoder: Decoder) -> Decoder:
         return decoder(buffer, at + 1, end)
 
     return decode
+
+
+def _make_juniper_decoder(decoder: Decoder) -> Decoder:
+    """A decoder of frames after Juniper's header, if its flags do not say that the link header is left out."""
+
+    def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+        flags = read_uint32_be(buffer, at)  # the last byte, after "MGC"
+        extension = np.where(flags & _JUNIPER_EXTENSION != 0, 2 + read_uint16_be(buffer, at + 4).astype(np.int64), 0)
+        inside = np.minimum(at + 4 + extension, end)
+        family, kind = np.zeros(len(at), np.uint8), np.full(len(at), HEADER_UNKNOWN, np.uint16)
+        known = flags >> 8 == _JUNIPER_MAGIC
+        without_link = flags & _JUNIPER_NO_LINK_HEADER != 0
+        for chosen, decode_rest, skipped in (
+            (known & ~without_link, decoder, 0),
+            (known & without_link, _decode_raw, 4),
+        ):
+            rows = find_rows(chosen & (inside + skipped < end))
+            inside[rows], family[rows], kind[rows] = decode_rest(buffer, inside[rows] + skipped, end[rows])
+        return Located(inside, family, kind)
+
+    return decode
+
+
+def _decode_ipnet(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    """Version, address family of Solaris, and facts about interface and zones."""
+    return _locate(at + 24, _get_families(read_uint8(buffer, at + 1), _SOLARIS_IPV4, _SOLARIS_IPV6))
 
 
 def _decode_enc(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
@@ -377,6 +421,10 @@ ETHERTYPE_LINKS: Final[dict[int, tuple[int, int]]] = {
     LinkType.C_HDLC: (4, 2),
     LinkType.APPLE_IP_OVER_IEEE1394: (18, 16),
     LinkType.IPOIB: (44, 40),
+    LinkType.DSA_TAG_BRCM: (18, 16),
+    LinkType.DSA_TAG_BRCM_PREPEND: (18, 16),
+    LinkType.DSA_TAG_DSA: (18, 16),
+    LinkType.DSA_TAG_EDSA: (22, 20),
 }
 #: Link types of IP packets without a link header.
 RAW_LINKS: Final = (LinkType.RAW_BSD, LinkType.RAW_OPENBSD, LinkType.RAW)
@@ -389,12 +437,18 @@ _DECODERS: Final[dict[int, Decoder]] = {
     LinkType.PPP_HDLC: _decode_ppp,
     LinkType.PPP_ETHER: _decode_pppoe,
     LinkType.LOOP: _decode_loopback,
+    LinkType.PPP_PPPD: _decode_pppd,
     LinkType.PPP_WITH_DIR: _make_directed_decoder(_decode_ppp),
     LinkType.IPV4: _make_raw_decoder(4),
     LinkType.IPV6: _make_raw_decoder(6),
     LinkType.C_HDLC_WITH_DIR: _make_directed_decoder(_make_ethertype_decoder(4, 2)),
     LinkType.FRELAY: _decode_frame_relay,
     LinkType.FRELAY_WITH_DIR: _make_directed_decoder(_decode_frame_relay),
+    LinkType.JUNIPER_ETHER: _make_juniper_decoder(_make_ethertype_decoder(14, 12)),
+    LinkType.JUNIPER_PPP: _make_juniper_decoder(_decode_ppp),
+    LinkType.JUNIPER_FRELAY: _make_juniper_decoder(_decode_frame_relay),
+    LinkType.JUNIPER_CHDLC: _make_juniper_decoder(_make_ethertype_decoder(4, 2)),
+    LinkType.IPNET: _decode_ipnet,
     LinkType.MPLS: _make_header_decoder(ETHERTYPES_MPLS[0]),
     LinkType.ENC: _decode_enc,
     LinkType.PFLOG: _decode_pflog,

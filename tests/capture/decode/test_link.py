@@ -1,3 +1,4 @@
+import os
 import shutil
 import struct
 import subprocess
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.capture.laws import counted, mixed, read, read_mixed, read_packets, rows, texts
-from tests.craft import Handshake, link, tunnel, udp_packet
+from tests.craft import Handshake, Packet, link, tunnel, udp_packet
+from tests.craft.pcap_file import pcap
 
 MESSAGE = Handshake(1).init()[0].datagrams[0]
 V4 = udp_packet(MESSAGE, 500, 501)
@@ -65,6 +67,25 @@ FRAMES = {
     "frame relay": (107, tunnel.frame_relay),
     "frame relay with direction": (206, lambda packet: b"\1" + tunnel.frame_relay(packet)),
     "frame relay with direction, snap": (206, lambda packet: b"\0" + tunnel.frame_relay_snap(packet)),
+    "pppd": (166, lambda packet: b"\1" + link.ppp(packet)[1:]),
+    "dsa": (284, lambda packet: tunnel.dsa(link.ethernet(packet))),
+    "edsa": (285, lambda packet: tunnel.edsa(link.ethernet(packet))),
+    "broadcom tag": (281, lambda packet: tunnel.brcm(link.ethernet(packet))),
+    "broadcom tag in front": (282, lambda packet: b"\x20\0\0\x20" + link.ethernet(packet)),
+    "juniper ethernet": (178, lambda packet: tunnel.juniper(link.ethernet(packet))),
+    "juniper ethernet, extension": (
+        178,
+        lambda packet: tunnel.juniper(link.ethernet(packet), extension=tunnel.JUNIPER_EXTENSION),
+    ),
+    "juniper ethernet, vlan": (178, lambda packet: tunnel.juniper(tagged(VLAN)(packet))),
+    "juniper without link header": (
+        178,
+        lambda packet: tunnel.juniper(packet, extension=tunnel.JUNIPER_EXTENSION, family=2),
+    ),
+    "juniper ppp": (179, lambda packet: tunnel.juniper(link.ppp(packet))),
+    "juniper frame relay": (180, lambda packet: tunnel.juniper(tunnel.frame_relay(packet))),
+    "juniper cisco hdlc": (181, lambda packet: tunnel.juniper(tunnel.hdlc(packet))),
+    "ipnet": (226, tunnel.ipnet),
 }
 
 
@@ -151,12 +172,15 @@ def test_link_types_can_be_mixed() -> None:
 
 #: Link types with a direction byte that tshark does not read, and those of the frames after it (tcpdump.org/linktypes).
 WITHOUT_DIRECTION = {205: 104, 206: 107}
+#: Other link types that tshark does not read, but tcpdump does.
+READ_BY_TCPDUMP = {166, 281, 282, 284, 285}
 
 
 @pytest.mark.tshark
 @pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 def test_tshark_finds_ike_in_the_same_frames(tmp_path: Path) -> None:
-    known = {name: made for name, made in FRAMES.items() if made[0] not in (12, 14) and name != "0x9200"}
+    unknown = {12, 14} | READ_BY_TCPDUMP
+    known = {name: made for name, made in FRAMES.items() if made[0] not in unknown and name != "0x9200"}
     frames = [(kind, frame(packet)) for kind, frame in known.values() for packet in (V4, V6)]
     frames.append((1, link.ethernet(V4, 0x0806)))
     path = tmp_path / "mixed.pcapng"
@@ -167,6 +191,17 @@ def test_tshark_finds_ike_in_the_same_frames(tmp_path: Path) -> None:
     command = ["tshark", "-n", "-r", str(path), "-Y", "isakmp", "-Tfields", "-eframe.number"]
     result = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert list(map(int, result)) == [number for (number,) in rows(read_mixed(*frames), "number")]
+
+
+@pytest.mark.tshark
+@pytest.mark.skipif(not shutil.which("tcpdump") and "CI" not in os.environ, reason="tcpdump is not installed")
+@pytest.mark.parametrize("name", [name for name, (kind, _) in FRAMES.items() if kind in READ_BY_TCPDUMP])
+def test_tcpdump_finds_ike_in_the_same_frames(tmp_path: Path, name: str) -> None:
+    kind, frame = FRAMES[name]
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap([Packet(10**18, frame(packet)) for packet in (V4, V6)], linktype=kind))
+    done = subprocess.run(["tcpdump", "-n", "-r", str(path)], capture_output=True, text=True, check=True)
+    assert ["isakmp" in line for line in done.stdout.splitlines()] == [True, True]
 
 
 @pytest.mark.parametrize("name", FRAMES)
