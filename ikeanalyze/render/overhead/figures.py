@@ -163,7 +163,7 @@ def _make_throughput_figure(result: OverheadResult) -> Figure:
     return _make_curve_figure(
         "esp-throughput",
         "ESP: throughput by processor",
-        f"Rate of clear packets that the processor{behind} keeps up with.",
+        f"Highest rate of clear packets that the processor{behind} can carry.",
         Axes("processor, MIPS", "kbit/s"),
         rows,
         groups[:_LINES],

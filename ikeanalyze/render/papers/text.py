@@ -26,11 +26,12 @@ def format_number(value: float) -> str:
 
 
 def format_estimate(estimate: Estimate) -> str:
-    """Return `12.5 (11.9 to 13.2)`, without the interval if it is not known."""
+    """Return `12.5 (11.9 to 13.2)`, without the interval if it is unknown or its ends are rounded to the value."""
     text = format_number(estimate.value)
-    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
+    if estimate.low is None or estimate.high is None:
         return text
-    return f"{text} ({format_number(estimate.low)} to {format_number(estimate.high)})"
+    low, high = format_number(estimate.low), format_number(estimate.high)
+    return text if low == text == high else f"{text} ({low} to {high})"
 
 
 def format_measurement(ours: Measurement | None, unit: str) -> str:
@@ -58,7 +59,11 @@ def format_verdict(judgement: Judgement) -> str:
     if judgement.verdict is not Verdict.WITHIN or judgement.deviation is None:
         return str(judgement.verdict)
     deviation = f"{judgement.deviation:.2g}"
-    return f"{judgement.verdict} " + (f"a factor of {deviation}" if judgement.is_factor else f"{deviation} %")
+    if not judgement.is_factor:
+        return f"{judgement.verdict} {deviation} %"
+    if deviation == "1":  # a factor of 1 would be the same number
+        deviation = f"{judgement.deviation:.3g}"
+    return f"{judgement.verdict} a factor of {deviation}"
 
 
 def fill_text(text: str, report: EvaluatedReport) -> str:

@@ -34,6 +34,8 @@ def test_whole_numbers_are_exact_and_others_have_four_digits(value, text):
         (Measurement(Estimate(96.0)), "96 bytes"),
         (Measurement(Estimate(4.5, 4.25, 4.75), 10), "4.5 (4.25 to 4.75) bytes, n = 10"),
         (Measurement(Estimate(6.0, 6.0, 6.0), 20), "6 bytes, n = 20"),
+        (Measurement(Estimate(5206.02, 5205.98, 5206.06), 100), "5,206 bytes, n = 100"),
+        (Measurement(Estimate(5206.4, 5205.9, 5206.9), 100), "5,206 (5,206 to 5,207) bytes, n = 100"),
     ],
 )
 def test_a_measurement_has_its_interval_and_its_number_of_observations(ours, text):
@@ -46,6 +48,7 @@ def test_a_measurement_has_its_interval_and_its_number_of_observations(ours, tex
         (Judgement(Verdict.REPRODUCED), "reproduced"),
         (Judgement(Verdict.WITHIN, 2.93), "reproduced within 2.9 %"),
         (Judgement(Verdict.WITHIN, 3.14, is_factor=True), "reproduced within a factor of 3.1"),
+        (Judgement(Verdict.WITHIN, 1.0401, is_factor=True), "reproduced within a factor of 1.04"),
         (Judgement(Verdict.CONTRADICTED, 24.5), "contradicted"),
     ],
 )
