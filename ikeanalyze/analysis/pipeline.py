@@ -45,6 +45,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     pair_radius_messages,
     share_waiting_handshakes,
     sum_aaa_times,
+    warn_of_missing_radius,
 )
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
@@ -389,14 +390,15 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     short = find_short_responses(traffic.columns)
     run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
-    aaa_times = sum_aaa_times(radius, len(exchanges))
     pairs = group_radius_by_handshake(radius)
+    aaa_times = sum_aaa_times(radius, pairs, exchanges)
     of_message, count = state.exchange_of_message, state.association.count
     add_up = partial(add_up_messages, messages, exchanges, of_message, count)
     # while this thread groups handshakes, unless a table of polars in the other one needs the memory
     adding = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_times(state, handshakes, path, facts)
+    warnings += warn_of_missing_radius(aaa_times, handshakes.breakdown, capture)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
