@@ -442,7 +442,7 @@ def _collect_facts(
 
 def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDatagrams:
     """Group frames into datagrams, and pair those of RADIUS."""
-    duplicates = find_duplicates(traffic.columns, facts)
+    duplicates = _find_relayed_packets(traffic, find_duplicates(traffic.columns, facts))
     translated = find_translated_endpoints(traffic.columns, duplicates, facts)
     datagrams = group_datagrams(traffic.columns, duplicates.mask, facts)
     is_radius = datagrams.protocol == Protocol.RADIUS
@@ -453,6 +453,21 @@ def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDa
         ike=datagrams.select(~is_radius) if len(radius) else datagrams,
         radius=RadiusMessages(radius, pair_radius_messages(radius, traffic.clear)),
     )
+
+
+def _find_relayed_packets(traffic: CombinedFrames, duplicates: DuplicateFrames) -> DuplicateFrames:
+    """Add the HIP packets that a rendezvous server relayed within the capture to the duplicates."""
+    columns = traffic.columns
+    if not (columns["protocol"] == Protocol.HIP).any():
+        return duplicates
+    # rarely needed
+    from ikeanalyze.analysis.handshakes.hip.relayed_packets import find_relayed_packets
+
+    relayed = find_relayed_packets(columns, duplicates.mask, traffic.clear)
+    if not relayed:
+        return duplicates
+    mask = duplicates.mask | np.isin(columns["datagram"], np.fromiter(relayed, np.uint32, len(relayed)))
+    return structs.replace(duplicates, mask=mask, relayed=relayed)
 
 
 def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState:
@@ -576,7 +591,7 @@ class _FramesTableWriter:
 
     def _write_labels(self, state: AnalysisState, grouped: _CaptureDatagrams, ids: Future[RowIds]) -> "_FramesTable":
         run, columns, duplicate = self._run, self._columns, grouped.duplicates.mask
-        labels = label_datagrams(columns, duplicate, state, grouped.radius, ids.result().message)
+        labels = label_datagrams(columns, grouped.duplicates, state, grouped.radius, ids.result().message)
         table: pl.DataFrame | TableColumns | None = None
         if self._packets is not None:
             packets = self._packets.result()
