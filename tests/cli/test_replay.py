@@ -92,7 +92,8 @@ def test_a_reenacted_handshake_is_printed_as_json(run, tmp_path, credentials):
     assert result["policy"] == "exponential:timeout=2,tries=5"
     assert (result["seed"], result["interrupted"]) == (None, False)
     # the line that reads our own capture, as it was said
-    line = f"ikeanalyze report {live} --vantage initiator --keys {live.with_suffix('.keys.json')} --port {one.target.port} --port {one.target.nat_port}"
+    options = f"--vantage initiator --keys {live.with_suffix('.keys.json')}"
+    line = f"ikeanalyze report {live} {options} --port {one.target.port} --port {one.target.nat_port}"
     assert result["report"] == line
     assert done.stderr.endswith(f"{line}\n")
     reported = run(*line.split()[1:])
