@@ -52,17 +52,22 @@ end
 local function read_notifies(data)
     local types = {}
     local head = message.header(data)
-    for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
+    local payloads, problem = message.payloads(data, head.next, message.HEADER + 1, head.length)
+    for _, payload in ipairs(payloads) do
         if payload.type == message.NOTIFY then
-            local notify = message.notify(data, payload)
-            if notify then
-                types[notify.type] = true
+            local kind = message.notify_type(data, payload)
+            if kind then
+                types[kind] = true
             end
         elseif payload.type == message.NONCE then
             types.nonce = message.body(data, payload)
         elseif payload.type == message.KE then
             types.key = types.key or message.body(data, payload)
         end
+    end
+    local cut = problem and message.truncated_notify_type(data, head, payloads)
+    if cut then
+        types[cut] = true
     end
     return types
 end

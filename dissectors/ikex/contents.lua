@@ -356,6 +356,8 @@ local function decrypt(capture, sa, datagram)
     end
     decrypted.epoch = epoch
     datagram.key = decrypted
+    sa.decrypted_epochs = sa.decrypted_epochs or {}
+    sa.decrypted_epochs[epoch] = true
     if datagram.fragment > 0 then
         add_fragment(capture, sa, datagram, decrypted, payloads)
     else
@@ -454,6 +456,21 @@ function contents.update(capture, sa)
             datagram.data = nil -- the ciphertext is no longer needed
         end
     end
+end
+
+--- Which keys are missing or wrong if no key decrypts a message and none decrypts another message of its epoch,
+-- although messages of other epochs are decrypted; nil otherwise. The IKE SA must be complete.
+function contents.missing_keys(sa, datagram)
+    local additional = sa.additional or 0
+    if not datagram.no_key or datagram.wrong_key or additional == 0 or not sa.decrypted_epochs then
+        return nil
+    end
+    local epoch = find_epoch(sa, datagram.slot.pair)
+    if sa.decrypted_epochs[epoch] then
+        return nil
+    end
+    local when = epoch < additional and "before" or "after"
+    return string.format("the keys from %s its last IKE_INTERMEDIATE exchange are missing or wrong", when)
 end
 
 --- "INVALID_KE_PAYLOAD" if the decrypted message of a datagram refuses the key exchange method of a CREATE_CHILD_SA

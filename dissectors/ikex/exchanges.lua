@@ -479,11 +479,9 @@ local function find_retry_reason(exchange)
     for _, transmission in ipairs(exchange.responses) do
         local data = transmission.datagrams[1].data
         if data and transmission.datagrams[1].next == message.NOTIFY then
-            local head = message.header(data)
-            for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
-                local notify = payload.type == message.NOTIFY and message.notify(data, payload)
-                if notify and Association.ASKS_AGAIN[notify.type] then
-                    return Association.ASKS_AGAIN[notify.type]
+            for _, kind in ipairs(message.notify_types(data)) do
+                if Association.ASKS_AGAIN[kind] then
+                    return Association.ASKS_AGAIN[kind]
                 end
             end
         end

@@ -283,8 +283,9 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
         check_support(sa.init_response, "response", list)
     end
     if not plain and datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+        local missing = capture:is_final(sa.last_time) and contents.missing_keys(sa, datagram)
         add(list, "no_key", datagram.wrong_key and WRONG_KEY[slot.from_initiator or false]
-            or "None of the keys of this IKE SA decrypts the message")
+            or "None of the keys of this IKE SA decrypts the message" .. (missing and ": " .. missing or ""))
     end
     local content = contents.content(datagram)
     if content then

@@ -185,6 +185,37 @@ function message.notify(data, payload)
     }
 end
 
+--- The type of the notify in which the captured bytes of a clear message end, before its data; nil if they end
+-- elsewhere. `head`: the header; `payloads`: those before the end.
+function message.truncated_notify_type(data, head, payloads)
+    local last = payloads[#payloads]
+    local at = last and last.last + 1 or message.HEADER + 1
+    local kind = last and byte(data, last.first - 4) or head.next
+    if kind ~= message.NOTIFY or last and last.inner or #data < at + 7 then
+        return nil
+    end
+    local _, _, high, low, _, spi_size, type_high, type_low = byte(data, at, at + 7)
+    local finish = at + high * 256 + low - 1
+    local is_whole_on_the_wire = finish > #data and finish <= head.length
+    return is_whole_on_the_wire and #data >= at + 7 + spi_size and type_high * 256 + type_low or nil
+end
+
+--- The types of the notifies of a clear message in order, with that of one whose data the snapshot length cut off.
+function message.notify_types(data)
+    local head = message.header(data)
+    local types = {}
+    local payloads, problem = message.payloads(data, head.next, message.HEADER + 1, head.length)
+    for _, payload in ipairs(payloads) do
+        if payload.type == message.NOTIFY then
+            types[#types + 1] = message.notify_type(data, payload)
+        end
+    end
+    if problem then
+        types[#types + 1] = message.truncated_notify_type(data, head, payloads)
+    end
+    return types
+end
+
 --- The bytes of a payload's body.
 function message.body(data, payload)
     return sub(data, payload.first, payload.last)

@@ -32,22 +32,27 @@ local INVALID_SPI, INVALID_MAJOR_VERSION = names.of(names.notify, 11), names.of(
 local NOTIFY_V1 = 11
 local MISSES_PACKETS = { cut = true, unanswered = true, ["half-open"] = true }
 
+-- The types of the notifies of a clear message of IKEv1, in order.
+local function read_notify_types_v1(data)
+    local types = {}
+    local head = message.header(data)
+    for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
+        if payload.type == NOTIFY_V1 and payload.last - payload.first >= 7 then
+            local high, low = data:byte(payload.first + 6, payload.first + 7)
+            types[#types + 1] = high * 256 + low
+        end
+    end
+    return types
+end
+
 -- The name of the first error notify in a clear message, and of the first one that asks for another request; nil if
 -- there is none.
 local function read_clear_error(data, version)
-    local head = message.header(data)
     local error_name, wanted
-    for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
-        local kind
-        if version == 2 and payload.type == message.NOTIFY then
-            kind = (message.notify(data, payload) or {}).type
-        elseif version == 1 and payload.type == NOTIFY_V1 and payload.last - payload.first >= 7 then
-            local high, low = data:byte(payload.first + 6, payload.first + 7)
-            kind = high * 256 + low
-        end
-        if kind and version == 2 and WANTS_ANOTHER_REQUEST[kind] then
+    for _, kind in ipairs(version == 2 and message.notify_types(data) or read_notify_types_v1(data)) do
+        if version == 2 and WANTS_ANOTHER_REQUEST[kind] then
             wanted = wanted or names.of(names.notify, kind)
-        elseif kind and (kind < message.FIRST_STATUS or (version == 2 and REFUSALS[kind])) then
+        elseif kind < message.FIRST_STATUS or (version == 2 and REFUSALS[kind]) then
             error_name = error_name or (version == 2 and names.of(names.notify, kind) or names.of(names.notify1, kind))
         end
     end

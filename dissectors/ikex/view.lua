@@ -286,7 +286,8 @@ function View:decryption(tree, capture, datagram)
     end
     local text = "no keys for this IKE SA"
     if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
-        text = "no matching key"
+        local missing = capture:is_final(sa.last_time) and contents.missing_keys(sa, datagram)
+        text = "no matching key" .. (missing and ": " .. missing or "")
     elseif capture.keyring.size == 0 then
         text = "no keys; set the preference ikex.keys, or copy a key file to ikex_keys in the personal folder"
     end

@@ -45,6 +45,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     pair_radius_messages,
     share_waiting_handshakes,
     sum_aaa_times,
+    warn_of_missing_radius,
 )
 from ikeanalyze.analysis.exchanges.unprotected import (
     find_clear_messages,
@@ -389,14 +390,15 @@ def _analyse_frames(run: _PipelineRun, *, tables: bool = True) -> _PipelineResul
     short = find_short_responses(traffic.columns)
     run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
-    aaa_times = sum_aaa_times(radius, len(exchanges))
     pairs = group_radius_by_handshake(radius)
+    aaa_times = sum_aaa_times(radius, pairs, exchanges)
     of_message, count = state.exchange_of_message, state.association.count
     add_up = partial(add_up_messages, messages, exchanges, of_message, count)
     # while this thread groups handshakes, unless a table of polars in the other one needs the memory
     adding = run.pool.submit(add_up) if tables and not run.polars_makes_tables else None
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_times(state, handshakes, path, facts)
+    warnings += warn_of_missing_radius(aaa_times, handshakes.breakdown, capture)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     run.release_memory()
@@ -440,7 +442,7 @@ def _collect_facts(
 
 def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDatagrams:
     """Group frames into datagrams, and pair those of RADIUS."""
-    duplicates = find_duplicates(traffic.columns, facts)
+    duplicates = _find_relayed_packets(traffic, find_duplicates(traffic.columns, facts))
     translated = find_translated_endpoints(traffic.columns, duplicates, facts)
     datagrams = group_datagrams(traffic.columns, duplicates.mask, facts)
     is_radius = datagrams.protocol == Protocol.RADIUS
@@ -451,6 +453,21 @@ def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDa
         ike=datagrams.select(~is_radius) if len(radius) else datagrams,
         radius=RadiusMessages(radius, pair_radius_messages(radius, traffic.clear)),
     )
+
+
+def _find_relayed_packets(traffic: CombinedFrames, duplicates: DuplicateFrames) -> DuplicateFrames:
+    """Add the HIP packets that a rendezvous server relayed within the capture to the duplicates."""
+    columns = traffic.columns
+    if not (columns["protocol"] == Protocol.HIP).any():
+        return duplicates
+    # rarely needed
+    from ikeanalyze.analysis.handshakes.hip.relayed_packets import find_relayed_packets
+
+    relayed = find_relayed_packets(columns, duplicates.mask, traffic.clear)
+    if not relayed:
+        return duplicates
+    mask = duplicates.mask | np.isin(columns["datagram"], np.fromiter(relayed, np.uint32, len(relayed)))
+    return structs.replace(duplicates, mask=mask, relayed=relayed)
 
 
 def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState:
@@ -574,7 +591,7 @@ class _FramesTableWriter:
 
     def _write_labels(self, state: AnalysisState, grouped: _CaptureDatagrams, ids: Future[RowIds]) -> "_FramesTable":
         run, columns, duplicate = self._run, self._columns, grouped.duplicates.mask
-        labels = label_datagrams(columns, duplicate, state, grouped.radius, ids.result().message)
+        labels = label_datagrams(columns, grouped.duplicates, state, grouped.radius, ids.result().message)
         table: pl.DataFrame | TableColumns | None = None
         if self._packets is not None:
             packets = self._packets.result()

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, log_stderr, report_internal_error
 from ikeanalyze.cli.usage.conversion import defer_conversion
 from ikeanalyze.cli.usage.epilog import ExamplesInHelp
+from ikeanalyze.render.core.output import close_stdout
 
 #: The module of each command, and its line in the list of commands.
 COMMANDS: Final = {

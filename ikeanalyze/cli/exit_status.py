@@ -1,6 +1,5 @@
 """Exit statuses, and messages on standard error: one line for each error, and a traceback only on request."""
 
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -9,7 +8,13 @@ from typing import Final
 
 import typer
 
-from ikeanalyze.render.core.output import OutputError, check_output, make_output_error
+from ikeanalyze.render.core.output import (
+    OutputError,
+    check_output,
+    close_stdout,
+    discard_after_closed_pipe,
+    make_output_error,
+)
 from ikeanalyze.render.core.values import escape_text
 
 #: Exit statuses other than 0 (done) and 2 (wrong usage, which Typer reports).
@@ -33,13 +38,13 @@ def log_stderr(text: str) -> None:
 
 
 def print_result(line: str) -> None:
-    """Write a line to standard output at once.
+    """Write a line to standard output at once; nothing if its reader closed the pipe.
 
     Raises:
         OutputError: standard output is closed or cannot be written.
     """
     check_output("-")
-    with convert_output_errors("-"):
+    with convert_output_errors("-"), discard_after_closed_pipe():
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
@@ -106,12 +111,6 @@ def _began_with_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
-
-
-def close_stdout() -> None:
-    """Handle a closed pipe (EPIPE): discard the buffered output."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report_internal_error(error: Exception, *, verbose: bool) -> int:

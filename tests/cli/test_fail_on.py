@@ -116,7 +116,7 @@ def test_a_difference_that_may_be_noise_does_not_fail(run, dataset):
     [
         ("setup_ms", "'setup_ms' is not METRIC>PERCENT%, such as setup_ms>10%"),
         ("setup_ms>10", "'setup_ms>10' is not METRIC>PERCENT%"),
-        ("setup>10%", "unknown metric 'setup'; did you mean setup_ms? (choose from "),
+        ("setup>10%", "unknown metric 'setup'; did you mean setup_ms, after_setup_bytes"),
     ],
 )
 def test_a_wrong_limit_is_refused(run, dataset, text, problem):

@@ -13,6 +13,8 @@ from ikeanalyze import core
 from tests.craft import SECOND, Handshake, Trace, transport
 from tests.paths import ROOT
 
+CAPTURE, LOG = (str(ROOT / "captures" / f"pq-mlkem768-psk.{suffix}") for suffix in ("pcap", "charon.log.gz"))
+
 # The command line with captures read by hand: 2,000 handshakes, more than a pipe holds.
 STAND_IN = """
 import ikeanalyze.analysis.read
@@ -88,6 +90,29 @@ def test_a_closed_pipe_is_not_an_error():
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "problem"),
+    [
+        (["verify", CAPTURE, "--keys", LOG, "--psk", "PSK"], 1, b"2 checks failed"),
+        (["report", CAPTURE, "--fail-on", "setup_ms>1"], 4, b"setup_ms>1"),
+        (["report", CAPTURE, "no.pcap"], 3, b"no.pcap"),
+        (["ladder", CAPTURE, "--keys", LOG, "--keys", "PSK"], 3, b"PSK"),
+        (["keys", LOG, "PSK"], 3, b"PSK"),
+    ],
+    ids=["verify", "report --fail-on", "report", "ladder", "keys"],
+)
+def test_a_closed_pipe_does_not_hide_a_failure(arguments, status, problem, tmp_path):
+    (tmp_path / "PSK").write_text("another secret\n")
+    reader, out = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "ikeanalyze", *arguments, "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, timeout=60, cwd=tmp_path, env=environment)
+    os.close(out)
+    assert done.returncode == status
+    assert problem in done.stderr
 
 
 def test_an_interrupt_ends_without_traceback():

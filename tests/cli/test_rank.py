@@ -76,7 +76,7 @@ def test_measured_criteria_are_ranked(run, dataset):
     ("change", "what"),
     [
         ({"group": 30}, "c.toml: criterion 'frames'.measured: {dataset}/ds has no frames where loss is 30; it has: 5, 20"),
-        ({"metric": "x"}, "c.toml: criterion 'frames'.measured: unknown metric 'x' (choose from "),
+        ({"metric": "qq"}, "c.toml: criterion 'frames'.measured: unknown metric 'qq' (docs/compare.md lists the metrics; "),
         ({"dataset": "none"}, "c.toml: criterion 'frames'.measured: {dataset}/none: no such folder"),
     ],
 )  # fmt: skip

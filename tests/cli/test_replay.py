@@ -92,7 +92,8 @@ def test_a_reenacted_handshake_is_printed_as_json(run, tmp_path, credentials):
     assert result["policy"] == "exponential:timeout=2,tries=5"
     assert (result["seed"], result["interrupted"]) == (None, False)
     # the line that reads our own capture, as it was said
-    line = f"ikeanalyze report {live} --keys {live.with_suffix('.keys.json')} --port {one.target.port} --port {one.target.nat_port}"
+    options = f"--vantage initiator --keys {live.with_suffix('.keys.json')}"
+    line = f"ikeanalyze report {live} {options} --port {one.target.port} --port {one.target.nat_port}"
     assert result["report"] == line
     assert done.stderr.endswith(f"{line}\n")
     reported = run(*line.split()[1:])
@@ -398,7 +399,7 @@ def test_keys_that_cannot_be_written_in_the_end(run, tmp_path, credentials):
     assert "x.keys.json: cannot be written: not a regular file. Name another output with -w" in done.stderr
     result = json.loads(done.stdout)
     assert (result["runs"][0]["report_blowup"], result["keys"]) == (1, None)
-    assert result["report"].startswith(f"ikeanalyze report {tmp_path / 'x.pcapng'} --port")
+    assert result["report"].startswith(f"ikeanalyze report {tmp_path / 'x.pcapng'} --vantage initiator --port")
     assert (tmp_path / "x.pcapng").stat().st_size > 1000
 
 

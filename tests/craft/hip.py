@@ -20,6 +20,7 @@ DH_GROUP_LIST, DIFFIE_HELLMAN, HIP_CIPHER, ENCRYPTED, ENCRYPTED_KEY, I_NONCE = 5
 HOST_ID, HIT_SUITE_LIST, NOTIFICATION, ECHO_REQUEST, ECHO_RESPONSE = 705, 715, 832, 897, 961
 TRANSPORT_FORMAT_LIST, ESP_TRANSFORM, HIP_MAC, HIP_MAC_2 = 2049, 4095, 61505, 61569
 HIP_SIGNATURE_2, HIP_SIGNATURE = 61633, 61697
+FROM, RVS_HMAC = 65498, 65500
 
 RSA, ECDSA, ECDH = 5, 7, 11
 DH_P256, DH_X25519 = 7, 12
@@ -131,10 +132,12 @@ class Association:
         data = packet(kind, hits[0], receiver or hits[1], parameters)
         return HipMessage(data, from_initiator, kind)
 
-    def ip(self, message: HipMessage, *, ttl: int = 64) -> bytes:
-        """The IP packet that carries it."""
-        ends = (self.initiator, self.responder)
-        source, destination = ends if message.from_initiator else ends[::-1]
+    def ip(
+        self, message: HipMessage, *, ttl: int = 64, source: str | None = None, destination: str | None = None
+    ) -> bytes:
+        """The IP packet that carries it; between the peers, unless a rendezvous server is its source or destination."""
+        ends = (self.initiator, self.responder) if message.from_initiator else (self.responder, self.initiator)
+        source, destination = source or ends[0], destination or ends[1]
         if self.udp:
             return udp_packet(bytes(4) + message.data, PORT, PORT, source, destination, ttl=ttl)
         data = with_checksum(message.data, source, destination)
@@ -170,6 +173,11 @@ class Association:
     def i1(self) -> HipMessage:
         group = DH_P256 if self.method == "BEX" else DH_X25519
         return self.message(I1, [(DH_GROUP_LIST, bytes([group]))], receiver=bytes(16) if self.opportunistic else None)
+
+    def relayed_i1(self, *senders: str) -> HipMessage:
+        """I1 as rendezvous servers relay it (RFC 8004, section 4.3): with the sender's address for each of them."""
+        origins = [(FROM, _mapped(address)) for address in senders or (self.initiator,)]
+        return self.message(I1, [(DH_GROUP_LIST, bytes([DH_P256])), *origins, (RVS_HMAC, self.rng.randbytes(32))])
 
     def r1(self, difficulty: int = 10) -> HipMessage:
         group = DH_P256 if self.method == "BEX" else DH_X25519

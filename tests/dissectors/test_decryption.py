@@ -226,8 +226,24 @@ def test_keys_of_the_last_epoch_alone_decrypt_its_messages(tshark):
         keys=json.dumps(last),
     )
     chosen = "decrypted, integrity checked"
-    assert lines == [[str(number), "", "no matching key"] for number in (4, 5, 6)] + [
+    missing = "the keys from before its last IKE_INTERMEDIATE exchange are missing or wrong"
+    assert lines == [[str(number), "", f"no matching key: {missing}"] for number in (4, 5, 6)] + [
         [n, "1", chosen] for n in ("7", "8")
+    ]
+    text = f"None of the keys of this IKE SA decrypts the message: {missing}"
+    assert [found for found in findings(tshark, PQ, keys=json.dumps(last)) if found[1].startswith("None of")] == [
+        (number, text) for number in (4, 5, 6)
+    ]
+
+
+def test_missing_keys_of_the_last_epoch_are_named(tshark):
+    first = json.loads(keys_of("pq-mlkem768-psk"))
+    del first["key_sets"][1]
+    names = ("frame.number", "ikex.epoch", "ikex.decryption")
+    lines = fields(tshark, PQ, *names, only="ikex.decryption", keys=json.dumps(first))
+    missing = "no matching key: the keys from after its last IKE_INTERMEDIATE exchange are missing or wrong"
+    assert lines == [[n, "0", "decrypted, integrity checked"] for n in ("4", "5", "6")] + [
+        [n, "", missing] for n in ("7", "8")
     ]
 
 

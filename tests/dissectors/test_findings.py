@@ -83,6 +83,14 @@ def test_extra_round_trips_have_a_reason_and_number_the_attempts(tshark):
     assert texts == [prefix + "COOKIE", prefix + "INVALID_KE_PAYLOAD"]
 
 
+@pytest.mark.parametrize(("bytes_kept", "shown"), [(77, []), (78, ["COOKIE"]), (100, ["COOKIE"])])
+def test_a_cookie_whose_data_are_cut_off_is_the_reason_of_an_extra_round_trip(tshark, bytes_kept, shown):
+    """The notify type ends after 78 bytes: Ethernet 14, IP 20, UDP 8, IKE header 28, payload header 4, notify 4."""
+    capture = play(Handshake(Random(4)).init(before="COOKIE")).pcap(snaplen=bytes_kept)
+    reasons = fields(tshark, capture, "ikex.extra_round_trip", only="ikex.extra_round_trip")
+    assert reasons == [[reason] for reason in shown]
+
+
 def test_additional_key_exchanges_offered_but_not_chosen_are_reported(tshark):
     """ADDKE1 is offered, and the responder chooses a proposal without it, or with NONE."""
     text = "Additional key exchanges were offered, and none was chosen"

@@ -439,7 +439,7 @@ def test_ctrl_c_at_any_moment_even_twice_leaves_nothing(lab, tmp_path, moment):
     assert errors.splitlines()[-1] == "ikeanalyze: interrupted"
     assert "Traceback" not in errors
     assert wait_for_leftovers() == []
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_at_the_same_time(lab, tmp_path):

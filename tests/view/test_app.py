@@ -309,3 +309,21 @@ def test_the_diagnosis_is_below_the_list_and_above_the_ladder():
         assert ladder.index("refused every proposal") < ladder.index("time, ms  initiator")
 
     drive(browsed("lab/no-proposal.pcapng"), script, size=(100, 30))
+
+
+@pytest.mark.parametrize(("capture", "size"), [(LOSSY, 354), ("eap-md5-radius.pcapng", 506)])
+def test_a_terminal_of_60_columns_by_16_lines_is_large_enough(capture, size):
+    """Sizes are those of frame 1 in tshark."""
+
+    async def script(driver):
+        assert "Enter ladder" in driver.screen()
+        ladder = (await driver.press("enter")).splitlines()
+        assert max(map(len, ladder)) == 60
+        assert ["frames  bytes" in line for line in ladder].count(True) == 1
+        assert any(re.search(rf"0\.000 .*▶│.* 1 +{size}\b", line) for line in ladder)
+        assert any("IKE_SA_INIT 0 request" in line for line in ladder)  # the message below
+        dialog = await driver.press("s")
+        assert "Save as a capture" in dialog
+        assert "Esc goes back" in dialog
+
+    drive(browsed(capture), script, size=(60, 16))

@@ -13,6 +13,15 @@ conversation is assigned to no handshake, with a warning.
 A proxy sends a request of its own to another server while the responder's request waits (RFC 2865, section 2.3). If the
 capture has both, the proxy's request is not part of the link between responder and AAA server, and is assigned to no
 handshake.
+
+A capture may lack some of the messages of a conversation. Then the time that the responder waited for its AAA server is
+unknown. A message is missing if
+
+- a request has no response, and the responder did not ask again in the same exchange (another server),
+- a request returns a State that the capture does not show in the response to another request,
+- an IKE_AUTH exchange without RADIUS follows an Access-Challenge: the responder hands on each EAP message (RFC 3579,
+  section 2.1), or
+- the last response is Access-Challenge: only Access-Accept ends the conversation of a successful handshake.
 """
 
 from collections import defaultdict, deque
@@ -25,9 +34,9 @@ from msgspec import Struct, field
 
 from ikeanalyze.analysis.exchanges.answers import ExchangeEndings
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
-from ikeanalyze.analysis.exchanges.timing import AaaTimes
+from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown
 from ikeanalyze.analysis.messages.association import MAX_LIFETIME_NS
-from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, CaptureWarning, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
@@ -60,6 +69,7 @@ class RadiusExchange(Struct):
     responses: list[int] = field(default_factory=list)
     response_view: "RadiusPacket | None" = None
     conversation: int = -1
+    preceding: "RadiusExchange | None" = None  # whose response has the State that this request returns
     handshake: int | None = None
     exchange: int | None = None
     forwarded: bool = False  # sent by a proxy for a client whose request is in the capture
@@ -129,7 +139,7 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
 
     pairs: list[RadiusExchange] = []
     waiting: dict[tuple[int, int, int, int, int, int], RadiusExchange] = {}
-    states: dict[tuple[int, bytes], int] = {}
+    states: dict[tuple[int, bytes], RadiusExchange] = {}
     # the latest requests, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
@@ -154,11 +164,12 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
                 alike = asked.setdefault((pair.capture, code, view.eap_message), deque(maxlen=_MAX_SIMILAR))
                 pair.forwarded = _is_forwarded(pair, alike)
                 alike.append(pair)
-                earlier = states.get((server, view.state)) if view.state is not None else None
-                if earlier is None:
-                    earlier = conversations
+                pair.preceding = states.get((server, view.state)) if view.state is not None else None
+                if pair.preceding is None:
+                    pair.conversation = conversations
                     conversations += 1
-                pair.conversation = earlier
+                else:
+                    pair.conversation = pair.preceding.conversation
             pair.requests.append(row)
             continue
         key = (destination, destination_port, source, source_port, identifier, scope)
@@ -172,7 +183,7 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
         pair.responses.append(row)
         pair.response_view = view
         if view.state is not None:
-            states[(source, view.state)] = pair.conversation
+            states[(source, view.state)] = pair
     return pairs
 
 
@@ -372,19 +383,77 @@ def find_first_radius_requests(radius: RadiusMessages, count: int) -> Int64Array
     return asked
 
 
-def sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
-    """How long the responder waited for its AAA server in each exchange."""
-    if not radius.pairs:
+def sum_aaa_times(
+    radius: RadiusMessages, pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: ExchangeColumns
+) -> AaaTimes:
+    """How long the responder waited for its AAA server in each exchange; `pairs` are those of each handshake."""
+    count = len(exchanges)
+    if not pairs:
         nothing = np.broadcast_to(np.int64(0), count)  # takes no memory
         return AaaTimes(nothing, nothing)
-    times = AaaTimes(np.zeros(count, np.int64), np.zeros(count, np.int64))
-    for pair in radius.pairs:
-        if pair.exchange is not None:
+    incomplete = frozenset(row for row, exchanged in pairs.items() if _lacks_messages(exchanged, exchanges))
+    times = AaaTimes(np.zeros(count, np.int64), np.zeros(count, np.int64), incomplete)
+    for handshake, exchanged in pairs.items():
+        for pair in exchanged:
+            if pair.exchange is None:
+                continue
             answering, wait = pair.get_wait(radius.datagrams)
+            if handshake in incomplete:
+                answering = 0  # a part of the responder's time, as the unknown rest is
             # only impossible times add up to more than 64 bits
             for column, more in ((times.answering_ns, answering), (times.wait_ns, wait)):
                 column[pair.exchange] = min(int(column[pair.exchange]) + more, LATEST_NS)
     return times
+
+
+def _lacks_messages(pairs: Sequence[RadiusExchange], exchanges: ExchangeColumns) -> bool:
+    """Whether the capture lacks RADIUS messages of a successful handshake with these pairs, in order of time."""
+    before: RadiusExchange | None = None
+    for place, pair in enumerate(pairs):
+        asked_again = any(later.exchange == pair.exchange for later in pairs[place + 1 :])
+        if not pair.responses and not asked_again:
+            return True
+        if pair.view.state is not None and not _is_state_known(pair, before):
+            return True
+        if before is not None and _skips_exchange(before, pair, exchanges):
+            return True
+        before = pair
+    return before is not None and _is_challenged(before)
+
+
+def warn_of_missing_radius(
+    times: AaaTimes, breakdown: TimeBreakdown, capture: Int64Array
+) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture with set-ups whose AAA server's time is unknown; `capture`: of handshakes."""
+    incomplete = np.array(sorted(times.incomplete), np.int64)
+    captures = capture[incomplete[breakdown.setup_ns[incomplete] != UNKNOWN]]
+    warnings: list[tuple[int, CaptureWarning]] = []
+    for number in sort_distinct(captures).tolist():
+        count = int((captures == number).sum())
+        subject = f"{count} set-ups" if count > 1 else "a set-up"
+        text = f"the capture lacks RADIUS messages of {subject}: the AAA server's time is unknown, and counts as "
+        warnings.append((number, (None, f"{text}time of the responder")))
+    return warnings
+
+
+def _is_challenged(pair: RadiusExchange) -> bool:
+    return pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_CHALLENGE
+
+
+def _is_state_known(pair: RadiusExchange, before: RadiusExchange | None) -> bool:
+    """Whether the capture has the exchange that the State of a request comes from; `before` is the one before it."""
+    if pair.preceding is not None:
+        return bool(pair.preceding.requests)
+    # the snapshot length may have cut the State off
+    return before is not None and before.response_view is not None and before.response_view.error is not None
+
+
+def _skips_exchange(before: RadiusExchange, pair: RadiusExchange, exchanges: ExchangeColumns) -> bool:
+    """Whether an IKE_AUTH exchange without RADIUS is between an Access-Challenge and the next pair of a handshake."""
+    if not _is_challenged(before) or before.exchange is None or pair.exchange is None:
+        return False
+    types = exchanges.exchange_type[before.exchange : pair.exchange + 1]
+    return len(types) > 2 and bool((types == ExchangeType.IKE_AUTH).all())
 
 
 def assign_radius(

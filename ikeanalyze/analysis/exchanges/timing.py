@@ -8,7 +8,8 @@ frame of the last response; their sum is the set-up time exactly:
   the first transmission of its response to the one after which the initiator continued, or of the initiator's message
   that has no response to the one after which the responder continued.
 - From the request to its response is the responder's interval; it contains the path between capture point and
-  responder. The time that the responder waited for its AAA server is a part of its own.
+  responder. The time that the responder waited for its AAA server is a part of its own, unless the capture lacks some
+  of the RADIUS messages: then that time is unknown, and a part of the responder's.
 - From the response to the next request is the initiator's interval; it contains the path between capture point and
   initiator.
 
@@ -34,6 +35,7 @@ time is known other than from the intervals. A set-up of IKEv1 that ends with th
 the initiator as at the capture point.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -70,7 +72,7 @@ class TimeBreakdown(Struct):
     initiator_ns: Int64Array
     initiator_and_network_ns: Int64Array  # both together, if the capture point is unknown
     responder_ns: Int64Array
-    aaa_ns: Int64Array
+    aaa_ns: Int64Array  # UNKNOWN also if the capture lacks RADIUS messages
     wait_ns: Int64Array  # until the transmissions that were answered, of IKE and RADIUS
     path_rtt_ns: Int64Array  # round-trip time that `network_ns` was computed with
     end_ns: Int64Array  # last frame of the last response
@@ -81,6 +83,7 @@ class AaaTimes(Struct, frozen=True):
 
     answering_ns: Int64Array  # from the transmissions of RADIUS requests that were answered to their responses
     wait_ns: Int64Array  # from the first transmissions to those
+    incomplete: AbstractSet[int] = frozenset()  # handshakes whose waits are unknown: the capture lacks RADIUS messages
 
 
 class _Intervals(Struct, frozen=True):
@@ -126,7 +129,7 @@ def compute_time_breakdown(
         transmissions: how long the link took to transmit the messages of each exchange; None: the rate is unlimited.
     """
     count = len(complete)
-    has_aaa = aaa_times.answering_ns.any() or aaa_times.wait_ns.any()
+    has_aaa = aaa_times.answering_ns.any() or aaa_times.wait_ns.any() or aaa_times.incomplete
     if core.compiled is not None and not (has_aaa or facts.partial or transmissions is not None):
         return TimeBreakdown(**core.compiled.divide_set_up_times(exchanges, answers, complete, *hosts, path))
     intervals = _build_intervals(exchanges, answers, complete, aaa_times)
@@ -170,6 +173,8 @@ def compute_time_breakdown(
     after_ns[path.vantage == INITIATOR] = 0
     initiator = total(np.where(by_responder, turn, 0) + np.where(next_by_responder, 0, gap))
     unseparated = path.vantage == UNKNOWN_VANTAGE
+    has_unknown_aaa = np.zeros(count, np.bool_)
+    has_unknown_aaa[list(aaa_times.incomplete)] = True
     return TimeBreakdown(
         setup_ns=setup,
         initiator_setup_ns=np.where(complete & (after_ns != UNKNOWN), setup + after_ns, UNKNOWN),
@@ -177,7 +182,7 @@ def compute_time_breakdown(
         initiator_ns=np.where(unseparated, UNKNOWN, initiator),
         initiator_and_network_ns=np.where(unseparated, initiator, UNKNOWN),
         responder_ns=total(np.where(by_responder, 0, turn) + np.where(next_by_responder, gap, 0)),
-        aaa_ns=total(intervals.aaa + intervals.aaa_before),
+        aaa_ns=np.where(has_unknown_aaa, UNKNOWN, total(intervals.aaa + intervals.aaa_before)),
         wait_ns=total(intervals.wait),
         path_rtt_ns=path_rtt,
         end_ns=end_ns,

@@ -12,6 +12,7 @@ from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
 from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
@@ -131,7 +132,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
     first_rows = association.find_first_rows()
     request, response = state.summary.request, state.summary.response
-    endpoints = _get_endpoints(state, first_rows, request)
+    endpoints = _get_endpoints(state, _find_direct_rows(state, first_rows), request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[first_rows])
     hip = _collect_hip_facts(state)
     facts = _DistinctFacts()
@@ -232,8 +233,26 @@ def _find_uncertain_set_ups(sources: HandshakeSources, breakdown: TimeBreakdown)
     return np.asarray(uncertain & (breakdown.setup_ns != UNKNOWN))
 
 
+def _find_direct_rows(state: AnalysisState, first_rows: Int64Array) -> Int64Array:
+    """A datagram of each handshake that one peer sent directly to the other: the first one, but for HIP. (handshakes,)
+
+    An I1 may go to a rendezvous server, or come from there; all later packets have the addresses of both peers
+    (RFC 8004, section 3.3).
+    """
+    if not state.hits:
+        return first_rows
+    datagrams = state.datagrams
+    rows = np.flatnonzero(
+        (datagrams.protocol == Protocol.HIP) & ((datagrams.exchange_type != I1_R1) | datagrams.is_response)
+    )
+    direct = first_rows.copy()
+    handshake, first = np.unique(state.association.handshake[rows], return_index=True)
+    direct[handshake] = rows[first]
+    return direct
+
+
 def _get_endpoints(state: AnalysisState, head: Int64Array, request: Int64Array) -> HandshakeEndpoints:
-    """The endpoints in the first datagram; the responder is the receiver of the last IKE_SA_INIT request (-1: none)."""
+    """The endpoints in the datagrams `head`; the responder is the receiver of the last `request` (-1: none)."""
     datagrams = state.datagrams
     by_initiator = state.association.from_initiator[head]
     responder = np.where(by_initiator, datagrams.destination[head], datagrams.source[head])

@@ -72,6 +72,8 @@ class DuplicateFrames(Struct):
     #: Rows of second sightings, each with the row of the first: one of each datagram.
     pairs: list[tuple[int, int]] = field(default_factory=list)
     repeated: int = 0  # frames with the content of an earlier frame, retransmissions included
+    #: Datagrams that a server changed when it relayed them, each with the datagram that it received.
+    relayed: Mapping[int, int] = field(default_factory=dict)
 
 
 class _Sighting(NamedTuple):

@@ -13,7 +13,7 @@ from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.hip_exchange_types import get_exchange_types
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
-from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
+from ikeanalyze.analysis.messages.duplicates import DuplicateFrames, relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables import layouts
@@ -241,13 +241,13 @@ class DatagramLabels(Struct, frozen=True):
 
 
 def label_datagrams(
-    columns: Columns, duplicate: BoolArray, state: AnalysisState, radius: RadiusMessages, ids: MessageRowIds
+    columns: Columns, duplicates: DuplicateFrames, state: AnalysisState, radius: RadiusMessages, ids: MessageRowIds
 ) -> DatagramLabels:
     """Return the message and the handshake of each datagram, after RADIUS was assigned.
 
     Args:
         columns: of the frames.
-        duplicate: which frames are duplicates, and get the labels of those that they repeat. (frames,)
+        duplicates: which frames are duplicates, and get the labels of those that they repeat.
         state: the datagrams of IKE and HIP, their messages and handshakes.
         radius: the datagrams of RADIUS, whose messages come after those of `state`.
         ids: of all these messages.
@@ -258,7 +258,7 @@ def label_datagrams(
     of_ike = ids.of_row.view(np.int32)[state.message_of_datagram], state.association.handshake
     if are_all_numbers(ike, count):
         message, handshake = of_ike
-        if radius.pairs or duplicate.any():
+        if radius.pairs or duplicates.mask.any():
             handshake = handshake.copy()
     else:
         message, handshake = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
@@ -267,8 +267,14 @@ def label_datagrams(
     for pair in radius.pairs:
         if pair.handshake is not None:
             handshake[radius.datagrams.datagram[pair.requests + pair.responses]] = pair.handshake
-    if duplicate.any():
-        relabel_duplicates(columns, duplicate, message, handshake)
+    repeats = duplicates.mask
+    if duplicates.relayed:
+        for copy, original in duplicates.relayed.items():
+            message[copy], handshake[copy] = message[original], handshake[original]
+        # they have contents of their own, which may be repeated too
+        repeats = repeats & ~np.isin(datagram, np.fromiter(duplicates.relayed, np.uint32, len(duplicates.relayed)))
+    if repeats.any():
+        relabel_duplicates(columns, repeats, message, handshake)
     return DatagramLabels(message, handshake)
 
 

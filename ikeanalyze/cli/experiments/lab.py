@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -118,8 +117,7 @@ class _CampaignDisplay:
 
     def show_recording(self, manifest: Path) -> None:
         """Print the path."""
-        with suppress(BrokenPipeError):  # the captures are wanted even if the paths are not
-            print_result(str(manifest))
+        print_result(str(manifest))
 
     def show_interrupted(self, plan: CasePlan, manifest: Path) -> None:
         """Write where the results are."""

@@ -15,7 +15,7 @@ import polars as pl
 from polars.datatypes import DataType
 
 from ikeanalyze.dataset.compare import CompareError
-from ikeanalyze.io.suggestions import describe_choices
+from ikeanalyze.io.suggestions import suggest_names
 
 #: Names and types of the columns of a handshakes table, labels included.
 Columns = Mapping[str, DataType]
@@ -29,6 +29,7 @@ _UNITS: Final = {"ms": "ms", "bytes": "bytes", "messages": "messages", "frames":
 _COUNTS: Final = ("messages", "frames", "bytes")
 #: Separates the names of metrics that are added; names of labels and columns do not contain it.
 PLUS: Final = "+"
+_LIST_OF_METRICS: Final = "(docs/compare.md lists the metrics; numeric labels are metrics, too)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def select_metrics(handshakes: pl.LazyFrame, names: Sequence[str], argument: str
     """The metrics of these names, sums (`NAME+NAME`) included.
 
     Raises:
-        CompareError: unknown name, in which case the text lists all names, or a sum of different units. `argument` is
+        CompareError: unknown name, in which case the text has similar names, or a sum of different units. `argument` is
             the argument that has the names.
     """
     columns = handshakes.collect_schema()
@@ -96,7 +97,8 @@ def _add_metrics(names: Sequence[str], known: Mapping[str, Metric], argument: st
     """The sum of the metrics of these names; unknown if one of them is unknown."""
     for name in names:
         if name not in known:
-            raise CompareError(f"unknown metric {name!r}{describe_choices(name, sorted(known))}", argument)
+            hint = suggest_names(name, sorted(known))
+            raise CompareError(f"unknown metric {name!r}{f'; {hint}' if hint else ' '}{_LIST_OF_METRICS}", argument)
     parts = [known[name] for name in names]
     units = dict.fromkeys(part.unit for part in parts if part.unit is not None)
     if len(units) > 1:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
@@ -63,15 +63,20 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
 def open_output(path: str) -> Iterator[TextIO]:
     """Open a text stream to `path` ("-": standard output). On an error, the file is not created or changed.
 
-    A file is compressed if its name says so.
+    A file is compressed if its name says so. If the reader closes a pipe, as `head` does, the rest of the output is
+    discarded: the command continues behind the `with` statement, where it decides on its exit status.
     """
     if path == "-":
         check_output(path)
-        with _convert_errors("standard output"):
+        with _convert_errors("standard output"), discard_after_closed_pipe():
             yield sys.stdout
             sys.stdout.flush()
     elif is_device_or_pipe(path):
-        with _convert_errors(path), open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        with (
+            _convert_errors(path),
+            suppress(BrokenPipeError),
+            open(path, "w", encoding="utf-8", errors="backslashreplace") as stream,
+        ):
             yield stream
     else:
         from ikeanalyze.io.compress import compress  # most output goes to standard output
@@ -88,12 +93,27 @@ def open_output(path: str) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _convert_errors(path: str) -> Iterator[None]:
-    """Raise `OutputError` for an `OSError`, except for a pipe that its reader closed."""
+def discard_after_closed_pipe() -> Iterator[None]:
+    """Discard what is written to standard output after its reader closed the pipe (EPIPE)."""
     try:
         yield
     except BrokenPipeError:
-        raise
+        close_stdout()
+
+
+def close_stdout() -> None:
+    """Discard the buffered output, and all later output, to standard output."""
+    with suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+@contextmanager
+def _convert_errors(path: str) -> Iterator[None]:
+    """Raise `OutputError` for an `OSError`."""
+    try:
+        yield
     except OSError as error:
         raise make_output_error(path, error) from None
 

@@ -321,7 +321,7 @@ def _describe_plan(config: ReplayConfig, transport: PacketTransport, reason: str
 
 def _format_report_command(target: Target, path: str, keys: Sequence[str]) -> str:
     """Return the command line for a report on our capture."""
-    options = [option for name in keys for option in ("--keys", name)]
+    options = ["--vantage", "initiator", *(option for name in keys for option in ("--keys", name))]
     for port in (target.port, target.nat_port):
         options += [] if port in (IKE_PORT, NAT_PORT) else ["--port", str(port)]
     return shlex.join(["ikeanalyze", "report", path, *options])
@@ -341,7 +341,8 @@ def _read_back(config: ReplayConfig, analysis: Analysis | None, report: ReplayRe
         report = replace(report, recording=path, keys=keys[0] if keys else None, report=command)
     if not report.runs:
         return report
-    live = read_captures(path, ReadOptions(ports=(config.target.port, config.target.nat_port), keys=keys))
+    ports = config.target.port, config.target.nat_port
+    live = read_captures(path, ReadOptions(ports=ports, keys=keys, vantage="initiator"))
     runs: list[ReplayRun] = []
     compared: list[ReplayComparison] = []
     for run in report.runs:

@@ -212,14 +212,65 @@ def test_a_second_response_may_come_when_the_responder_has_gone_on():
     assert (row["aaa_request_messages"], row["aaa_response_messages"], row["aaa_ns"]) == (3, 3, 8 * MS)
 
 
-def test_a_response_that_is_missing():
+MISSING = "the capture lacks RADIUS messages of a set-up: the AAA server's time is unknown"
+
+
+@pytest.mark.parametrize("missing", [(0,), (1,), (2,), (3,), (0, 1), (2, 3), (1, 3), (0, 2), (1, 2)])
+def test_the_servers_time_is_unknown_if_the_capture_lacks_radius_messages(missing):
+    """Packets 0 to 3: Access-Request, Access-Challenge, Access-Request, Access-Accept."""
     login = Login()
     trace = login.play(Trace())
-    trace.drop([packet for packet in trace.packets if packet.data.endswith(login.packets[1])])
+    lost = [login.packets[place] for place in missing]
+    trace.drop([packet for packet in trace.packets if any(packet.data.endswith(data) for data in lost)])
+    analysis = analyse(trace)
+    row = only(analysis)
+    # without any request, nothing on this link belongs to a handshake
+    seen = (2 - sum(place % 2 == 0 for place in missing)) or None
+    assert row["aaa_request_messages"] == seen
+    assert row["aaa_ns"] is None
+    # as without RADIUS in the capture: five turns of 10 ms
+    assert row["responder_ns"] + (row["network_ns"] or 0) == 50 * MS
+    assert row["setup_ns"] == 130 * MS
+    assert [warning.message[: len(MISSING)] for warning in analysis.warnings] == [MISSING] * (seen is not None)
+
+
+def test_a_missing_exchange_with_the_server_shows_where_the_state_stays_the_same():
+    """Three IKE_AUTH exchanges with EAP; the capture lacks the RADIUS packets of the second one."""
+    login = Login()
+    rng = Random(1)
+    login.messages = Handshake(1).setup(eap=3)
+    more = radius_.access_request(3, eap_.eap(eap_.RESPONSE, 2, eap_.MD5, b"w"), rng, state=login.state)
+    again = radius_.challenge(login.packets[2], eap_.eap(eap_.REQUEST, 2, eap_.MD5, b"v"), login.state)
+    packets = [*login.packets[:3], again, more, radius_.accept(more, SUCCESS)]
+    for without, expected in (((), 12 * MS), ((2, 3), None)):
+        trace = Trace()
+        for place, message in enumerate(login.messages):
+            trace.message((place // 2 * 30 + place % 2 * 10) * MS, message)
+        for place, packet in enumerate(packets):
+            if place not in without:
+                (tell if place % 2 else ask)(trace, ((place // 2 + 2) * 30 + 3 + place % 2 * 4) * MS, packet)
+        row = only(analyse(trace))
+        assert (row["outcome"], row["aaa_ns"]) == ("completed", expected)
+
+
+def test_a_silent_server_before_another_one_is_not_a_missing_message():
+    """RFC 2865, 2.5: after repetitions, the client may ask an alternate server."""
+    login = Login()
+    trace = login.play(Trace())
+    other = radius_.access_request(99, parse_radius(login.packets[0]).eap_message, Random(7))
+    ask(trace, 62 * MS, other, server=HOME)
     row = only(analyse(trace))
-    assert (row["aaa_request_messages"], row["aaa_response_messages"]) == (2, 1)
-    # what is not known is not counted: the second pair alone
-    assert row["aaa_ns"] == 4 * MS
+    assert (row["aaa_request_messages"], row["aaa_ns"]) == (3, 8 * MS)
+
+
+def test_a_state_that_the_snapshot_length_cut_off_is_not_a_missing_message():
+    """The Access-Challenge ends within its EAP-Message; the State follows it."""
+    login = Login()
+    trace = login.play(Trace())
+    challenge = next(packet for packet in trace.packets if packet.data.endswith(login.packets[1]))
+    trace.drop([challenge])
+    trace.add(challenge.time_ns - trace.start_ns, challenge.data[:-25], length=len(challenge.data))
+    assert only(analyse(trace))["aaa_ns"] == 8 * MS
 
 
 def test_an_identifier_that_is_used_again_is_another_request():

@@ -122,7 +122,7 @@ def test_a_metric_of_which_nothing_is_known_has_no_line():
     ("values", "name", "problem"),
     [
         ((4.0, 4.0, 4.0), "x", "x is 4 in all 3 counted handshakes; a line needs different values"),
-        ((None, None, 1.0), "y", "unknown metric 'y' (choose from "),
+        ((None, None, 1.0), "qq", "unknown metric 'qq' (docs/compare.md lists the metrics; "),
         ((1.0, 2.0, 1.0), "aaa_bytes", "aaa_bytes is not known for any counted handshake"),
         ((1.0, 2.0, 1.0), "bytes+setup_ms", "bytes+setup_ms would add bytes to ms"),
     ],

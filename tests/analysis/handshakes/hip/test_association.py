@@ -378,3 +378,60 @@ def test_any_packets_obey_the_laws(packets):
         data = data[:1] + bytes([(40 + len(body)) // 8 - 1]) + data[2:] + body
         trace.ip(place * MS * rng.choice([1, 200_000]), ipv4(data, protocol=139))
     analyse(trace, payloads=True)
+
+
+SERVER, SECOND_SERVER = "192.0.2.3", "192.0.2.4"
+DIRECT = ("outcome", "initiator_address", "responder_address", "initiator_messages", "retransmitted_messages")
+
+
+def through_server(association, *, sent=(0,), relayed=(2,)):
+    """A base exchange whose I1 goes to a rendezvous server, at these times in ms (RFC 8004, section 3.3)."""
+    trace = Trace()
+    i1, r1, i2, r2 = association.setup()
+    copy = association.relayed_i1()
+    for time in sent:
+        trace.ip(time * MS, association.ip(i1, destination=SERVER))
+    for time in relayed:
+        trace.ip(time * MS, association.ip(copy, source=SERVER))
+    for time, packet in zip((1010, 1020, 1030), (r1, i2, r2), strict=True):
+        trace.ip(time * MS, association.ip(packet))
+    return trace
+
+
+def test_an_i1_that_a_rendezvous_server_relayed_is_no_message_of_its_own():
+    association = Association(7)
+    analysis = analyse(through_server(association))
+    row = only(analysis)
+    assert [row[name] for name in DIRECT] == ["completed", "192.0.2.1", "192.0.2.2", 2, 0]
+    assert (row["setup_ns"], row["capture_duplicates"], row["blowup"]) == (1030 * MS, 1, 1.0)
+    assert rows(analysis.frames, "capture_duplicate", "handshake", "message")[:2] == [(False, 1, 0), (True, 1, 0)]
+    assert analysis.captures[0].accounting["hip"] == 5
+
+
+@pytest.mark.parametrize(
+    ("sent", "relayed"),
+    [((0, 500), (2, 502)), ((0, 500), (502,)), ((0, 500), (600, 601))],
+    ids=["each", "one lost before the server", "late"],
+)
+def test_a_retransmitted_i1_is_relayed_again(sent, relayed):
+    row = only(analyse(through_server(Association(8), sent=sent, relayed=relayed)))
+    assert [row[name] for name in DIRECT] == ["completed", "192.0.2.1", "192.0.2.2", 3, 1]
+    assert row["capture_duplicates"] == len(relayed)
+
+
+def test_relayed_packets_alone_are_those_of_the_initiator():
+    """A capture at the responder."""
+    row = only(analyse(through_server(Association(9), sent=(), relayed=(0, 500))))
+    assert [row[name] for name in DIRECT] == ["completed", "192.0.2.1", "192.0.2.2", 3, 1]
+    assert row["capture_duplicates"] == 0
+
+
+def test_two_rendezvous_servers_relay_one_message():
+    association = Association(10)
+    trace = through_server(association, relayed=())
+    once, twice = association.relayed_i1(), association.relayed_i1("192.0.2.1", SERVER)
+    trace.ip(2 * MS, association.ip(once, source=SERVER, destination=SECOND_SERVER))
+    trace.ip(4 * MS, association.ip(twice, source=SECOND_SERVER))
+    row = only(analyse(trace))
+    assert [row[name] for name in DIRECT] == ["completed", "192.0.2.1", "192.0.2.2", 2, 0]
+    assert row["capture_duplicates"] == 2
