@@ -13,6 +13,9 @@ pytestmark = pytest.mark.alone
 #: Files of a little more than a hundred thousand packets.
 SIZES = {"ike-heavy": 90 << 20, "esp-heavy": 145 << 20}
 LIMITS = {"ike-heavy": 2.5, "esp-heavy": 2}  # times the processor time without the plugin
+#: Processor times vary by a half on a busy machine: one of so many attempts must do.
+ATTEMPTS = 6
+FEWEST = 3  # where the limit is near what a defect once took
 
 
 def measure_processor_time(room, *words):
@@ -36,7 +39,7 @@ def test_a_hundred_thousand_packets_take_little_more_time(tshark, tmp_path, kind
         with_plugin = ("-X", "lua_script:plugin/ikex.lua")
         starting = 0.2  # s, to start Lua
         runs = []
-        for _ in range(3):  # alternating, because other work on the machine slows both down
+        for _ in range(ATTEMPTS):  # alternating, because other work on the machine slows both down
             commands = (("-r", capture), (*with_plugin, "-r", capture))
             runs.append([measure_processor_time(room, *words) for words in commands])
             without, with_it = map(min, zip(*runs, strict=True))
@@ -55,12 +58,11 @@ def test_a_filter_on_one_field_builds_this_field_only(tshark, tmp_path):
         capture = str(room.put("capture", tmp_path / "capture"))
         room.put("plugin", PLUGIN)
         with_plugin = ("-X", "lua_script:plugin/ikex.lua", "-r", capture, "-2", "-Y", "ikex.retransmission == 1")
-        runs = [
-            (
-                measure_processor_time(room, "-r", capture, "-2", "-Y", "isakmp.exchangetype == 35"),
-                measure_processor_time(room, *with_plugin),
-            )
-            for _ in range(3)
-        ]
-    without, with_it = map(min, zip(*runs, strict=True))
-    assert with_it <= 3.5 * without, runs
+        runs = []
+        for _ in range(ATTEMPTS):
+            commands = (("-r", capture, "-2", "-Y", "isakmp.exchangetype == 35"), with_plugin)
+            runs.append([measure_processor_time(room, *words) for words in commands])
+            without, with_it = map(min, zip(*runs, strict=True))
+            if len(runs) >= FEWEST and with_it <= 3.5 * without:
+                return
+    pytest.fail(f"seconds without and with the plugin: {runs}")

@@ -26,7 +26,8 @@ def test_figures_and_names():
 
 
 def test_the_option_of_a_logarithmic_axis_is_that_of_the_page(tmp_path):
-    for log_y in (False, True):
+    pages = {log_y: render_page(sweep(), log_y=log_y) for log_y in (False, True)}
+    for log_y, page in pages.items():
         FORMATS.write(sweep(), Format.HTML, str(tmp_path / "page.html"), RenderOptions(log_y=log_y))
-        assert (tmp_path / "page.html").read_text() == render_page(sweep(), log_y=log_y)
-    assert render_page(sweep(), log_y=True) != render_page(sweep())
+        assert (tmp_path / "page.html").read_text() == page
+    assert pages[True] != pages[False]
