@@ -190,6 +190,62 @@ def test_main_mode_of_ikev1(answered, code, words):
     assert words in entry["message"]
 
 
+def answer_by_informational(requests, *, by_responder, times=3):
+    """Phase 1 of IKEv1 and these messages. The last one is repeated, and followed by an encrypted Informational."""
+    sa, trace = Old(), Trace()
+    *before, (last, by_initiator) = [*sa.phase1, *requests(sa)]
+    for number, (data, sender) in enumerate(before):
+        trace.send(number * 20 * MS, data, from_initiator=sender)
+    for number in range(times):
+        trace.send((number + 1) * SECOND, last, from_initiator=by_initiator)
+        trace.send((number + 1) * SECOND + MS, sa.informational()[0], from_initiator=not by_responder)
+    trace.send(60 * SECOND, b"the capture goes on", sport=53, dport=53)
+    return trace
+
+
+def test_an_informational_message_after_a_quick_mode_without_response_looks_like_a_refusal():
+    """libreswan 5.2 ignores the notify, and repeats the quick mode for a minute."""
+    trace = answer_by_informational(lambda sa: sa.quick()[:1], by_responder=True)
+    row = only(analyse(trace))
+    (entry,) = row["diagnosis"]
+    assert (row["outcome"], entry["code"], entry["confidence"]) == (
+        "unanswered",
+        "quick-mode-refused",
+        "consistent with",
+    )
+    assert entry["frames"] == [7, 9, 11]
+    assert (
+        "sent 3 times in 2.0 s and got no response, but 3 Informational messages of the responder" in entry["message"]
+    )
+
+
+def test_an_informational_message_of_the_initiator_itself_does_not_refuse_its_quick_mode():
+    """It deletes the IKE SA: it gave up."""
+    (entry,) = only(analyse(answer_by_informational(lambda sa: sa.quick()[:1], by_responder=False)))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("request-unanswered", "certain")
+
+
+def test_an_initiator_that_ends_xauth_by_an_informational_message_was_probably_refused():
+    """libreswan 5.2 gets the result FAIL, sends no acknowledgement, and deletes the IKE SA."""
+    trace = answer_by_informational(lambda sa: sa.xauth()[:3], by_responder=False, times=1)
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert (entry["code"], entry["confidence"], entry["sender"]) == ("auth-failed", "consistent with", "responder")
+    assert "an Informational message of the initiator followed" in entry["message"]
+
+
+def test_the_side_that_stops_answering_may_be_the_initiator_of_ikev1():
+    """It does not answer the request for name and password."""
+    sa, trace = Old(), Trace()
+    *before, (request, _) = [*sa.phase1, *sa.xauth()[:1]]
+    for number, (data, by_initiator) in enumerate(before):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    for time in (1, 4, 11):
+        trace.send(time * SECOND, request, from_initiator=False)
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert entry["message"].startswith("The initiator stopped answering: the Transaction request was sent 3 times")
+    assert entry["remedy"].startswith("Look for this time in the initiator's log")
+
+
 @pytest.mark.parametrize(
     ("prf", "size"),
     [(Prf.HMAC_MD5, 16), (Prf.HMAC_SHA1, 20), (Prf.HMAC_TIGER, 24), (Prf.AES128_XCBC, 16), (Prf.AES128_CMAC, 16),
