@@ -364,9 +364,12 @@ return {
             return f.outcome == "half-open" and f.reason == "INVALID_KE_PAYLOAD"
         end,
         sentence =
-            "The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
-                .. "with it.",
-        remedy = "The initiator may not support or allow that method. Set a method that both support as the first one.",
+            "The responder asked for another key exchange method{wants_method}, and the initiator did not send this "
+                .. "request again with it.",
+        remedy =
+            "Look at the next handshake of the initiator: some begin again with another SPI, which counts as a "
+                .. "handshake of its own. If there is none, the initiator may not support or allow that method. Set a "
+                .. "method that both support as the first one.",
     },
     {
         code = "port-4500-missing", effect = "stopped", confidence = "consistent with",

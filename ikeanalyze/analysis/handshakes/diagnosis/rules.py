@@ -1040,9 +1040,11 @@ RULES: Final = (
         rfc="RFC 7296, 1.2",
         subject=Subject.RESPONSE,
         when=lambda s: s.outcome == "half-open" and s.reason == _INVALID_KE_PAYLOAD,
-        sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
-        "with it.",
-        remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
+        sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not send this "
+        "request again with it.",
+        remedy="Look at the next handshake of the initiator: some begin again with another SPI, which counts as a "
+        "handshake of its own. If there is none, the initiator may not support or allow that method. Set a method that both "
+        "support as the first one.",
     ),
     Rule(
         code="port-4500-missing",

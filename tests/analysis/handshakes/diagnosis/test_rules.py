@@ -270,6 +270,19 @@ def test_a_time_is_rounded_as_if_the_handshake_were_alone():
     assert texts[1] == 2 * texts[0]
 
 
+def test_an_initiator_may_begin_again_with_another_spi_after_invalid_ke_payload():
+    """OpenIKED 7.4 does so after 2 s. Nothing is claimed about it but that this IKE SA was not continued."""
+    trace = Trace()
+    trace.play(Handshake(1).init(before="INVALID_KE_PAYLOAD")[:2])
+    trace.play(Handshake(2).setup(), at=2 * SECOND)
+    trace.send(60 * SECOND, b"the capture goes on", sport=53, dport=53)
+    (first, second) = analyse(trace).handshakes["diagnosis"].to_list()
+    assert second is None
+    assert [entry["code"] for entry in first] == ["invalid-ke-abandoned"]
+    assert "did not send this request again" in first[0]["message"]
+    assert first[0]["remedy"].startswith("Look at the next handshake of the initiator")
+
+
 def redirect_in_auth(*, named="192.0.2.2"):
     """The response to IKE_AUTH has only identity, AUTH and REDIRECT (RFC 5685, section 6), and is followed.
 
