@@ -152,9 +152,9 @@ return {
                 .. "{last_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose "
                 .. "networks or proposals were not accepted.",
         remedy =
-            "Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP proposals of both "
-                .. "configurations, with the key exchange method (PFS group). The log of the side that refused has the "
-                .. "reason; some initiators ignore the notify and repeat the quick mode.",
+            "Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP "
+                .. "proposals of both configurations, with the key exchange method (PFS group). The log of the side "
+                .. "that refused has the reason; some initiators ignore the notify and repeat the quick mode.",
     },
     {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
@@ -340,8 +340,8 @@ return {
             return has_no_response(f)
         end,
         sentence =
-            "The {last_receiver} stopped answering: the {last_type} request was sent {sent} without any response, after "
-                .. "{answered_exchanges}.{skipped_ids}",
+            "The {last_receiver} stopped answering: the {last_type} request was sent {sent} without any response, "
+                .. "after {answered_exchanges}.{skipped_ids}",
         remedy =
             "Look for this time in the {last_receiver}'s log: it may have dropped the request (as one that it cannot "
                 .. "decrypt), waited for another system, or not received it.",
