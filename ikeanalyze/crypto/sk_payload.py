@@ -221,7 +221,7 @@ def _select_protection(
 ) -> MessageProtection:
     """`sizes`: of SK_ei, SK_er, SK_ai, SK_ar in bytes."""
     if no_salt:
-        raise UnusableKeyError("the key file lacks the salt that an AEAD cipher needs")
+        raise UnusableKeyError("the key file lacks the salt that the cipher needs")
     size_ei, size_er, size_ai, size_ar = sizes
     algorithm = _select_encryption(encryption, size_ei, size_er, suite)
     icv, mac = algorithm.icv, None

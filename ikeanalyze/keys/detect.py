@@ -182,7 +182,10 @@ def _suggest_log_settings(*, charon: bool, pluto: bool, readable: bool) -> str:
     if charon:
         return "This is a log of strongSwan's charon; it has keys if its filelog section sets ike = 4"
     if pluto:
-        return "This is a log of libreswan's pluto; it has keys with plutodebug=private (all does not include it)"
+        return (
+            "This is a log of libreswan's pluto; it has keys of IKEv2 with plutodebug=private (all does not include it); "
+            "libreswan 5.2 logs none of IKEv1"
+        )
     if not readable:
         return "The file is not text"
     return _SUPPORTED

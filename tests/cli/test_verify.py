@@ -4,6 +4,7 @@ import pytest
 
 from tests.analysis.verify_recordings import capture_of, changed_log, log_of
 from tests.keys.dumps import log
+from tests.paths import CAPTURES
 
 NAME = "pq-mlkem768-psk"
 
@@ -47,6 +48,13 @@ def test_nothing_can_be_checked(run):
     assert done.exit_code == 1
     assert "nothing could be checked: the key files have no key of its IKE SA" in done.stderr
     assert "Use --keys with a log of a peer" in done.stderr
+
+
+def test_nothing_of_ikev1_can_be_checked_whatever_the_keys(run):
+    name = "lab/ikev1_mode-main"
+    done = run("verify", str(CAPTURES / f"{name}.pcapng"), "--keys", str(CAPTURES / f"{name}.keys.json"), "--quiet")
+    assert done.exit_code == 1
+    assert done.stderr.endswith("nothing could be checked: messages of IKEv1 have no ICV; only IKEv2 is verified\n")
 
 
 def test_a_key_file_that_is_skipped(run, tmp_path):

@@ -60,8 +60,8 @@ def gre(
     return header + payload
 
 
-def vxlan(frame: bytes, vni: int = 42) -> bytes:
-    return struct.pack(">II", 0x08000000, vni << 8) + frame
+def vxlan(frame: bytes, vni: int = 42, flags: int = 0x08000000, reserved: int = 0) -> bytes:
+    return struct.pack(">II", flags, vni << 8 | reserved) + frame
 
 
 def geneve(payload: bytes, kind: int = ETHERNET_BRIDGING, vni: int = 42, options: bytes = b"") -> bytes:
@@ -254,6 +254,9 @@ TUNNELS: dict[str, Encapsulation] = {
     ),
     "vxlan": Encapsulation(lambda f: over_udp(vxlan(f), 4789), "vxlan:42"),
     "vxlan over ipv6": Encapsulation(lambda f: over_udp(vxlan(f), 4789, six=True), "vxlan:42"),
+    # as scapy makes it: with the bit and the next protocol of VXLAN-GPE
+    "vxlan, reserved bits": Encapsulation(lambda f: over_udp(vxlan(f, flags=0x0C000003, reserved=7), 4789), "vxlan:42"),
+    "vxlan, group policy": Encapsulation(lambda f: over_udp(vxlan(f, flags=0x88000005), 4789), "vxlan:42"),
     "vxlan, old port": Encapsulation(lambda f: over_udp(vxlan(f), 8472), "vxlan:42"),
     "vxlan gpe": Encapsulation(
         lambda f: over_udp(

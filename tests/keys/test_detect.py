@@ -186,7 +186,7 @@ def test_damaged_compressed_data(file):
         (b"09[IKE] initiating IKE_SA c[1]\n", "it has keys if its filelog section sets ike = 4"),
         (
             b"Nov 21 10:53:36: Starting Pluto (Libreswan Version 4.10)\n",
-            "it has keys with plutodebug=private",
+            "it has keys of IKEv2 with plutodebug=private (all does not include it); libreswan 5.2 logs none of IKEv1",
         ),
         (ROW.replace(KEY, KEY[2:], 1), "contains no usable key. Line 1: SK_ei has 15 bytes"),
         (b'{"schema": "ikeanalyze.keys/1"}', "contains no key. JSON with keys has the schema"),

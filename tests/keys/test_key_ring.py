@@ -245,7 +245,7 @@ def test_unusable_key_sets_are_reported():
     ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.unusable == []
     assert ring.unusable == (
-        "log:4: the key file lacks the salt that an AEAD cipher needs",
+        "log:4: the key file lacks the salt that the cipher needs",
         "log:5: encryption algorithm IDEA is not supported",
     )
     assert made(3).sk_ei.hex() not in repr((ring, sa, sa.key_sets))

@@ -89,6 +89,38 @@ function providers.last_type(facts)
     return names.of_exchange(facts.sa.version, facts.last.pair.exchange)
 end
 
+-- Who sent its request: in IKEv1, the responder asks for a password (XAuth).
+function providers.last_by(facts)
+    return facts.last.pair.requested_by_initiator and "initiator" or "responder"
+end
+
+function providers.a_last_by(facts)
+    return facts.last_by == "initiator" and "an initiator" or "a responder"
+end
+
+function providers.last_receiver(facts)
+    return facts.last_by == "initiator" and "responder" or "initiator"
+end
+
+-- Informational messages of IKEv1 that the receiver of its request sent after that began: one that refuses a request
+-- has no other message for it (RFC 2408, section 4.8).
+function providers.informationals(facts)
+    local count = 0
+    for _, exchange in ipairs(facts.sa.version == 1 and facts.exchanges or NONE) do
+        local pair = exchange.pair
+        local by_receiver = pair.requested_by_initiator ~= facts.last.pair.requested_by_initiator
+        if pair.exchange == INFORMATIONAL_V1 and by_receiver and exchange.start > facts.last.start then
+            count = count + 1
+        end
+    end
+    return count
+end
+
+function providers.informational_messages(facts)
+    return facts.informationals == 1 and "an Informational message"
+        or compat.format_integer(facts.informationals) .. " Informational messages"
+end
+
 function providers.last_message_id(facts)
     return facts.last.pair.message_id
 end

@@ -22,6 +22,12 @@ local function is_ignored(f)
         and not f.uncertain
 end
 
+-- The receiver of the last request of IKEv1 sent Informational messages instead of a response: refusals and deletions
+-- have no other message (RFC 2408, 4.8).
+local function is_answered_by_informational(f)
+    return has_no_response(f) and f.informationals > 0
+end
+
 local function is_not_received(f)
     return f.outcome == "unanswered" and f.responses > 0 or f.outcome ~= "failed" and is_ignored(f)
 end
@@ -134,6 +140,33 @@ return {
         remedy =
             "Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it has "
                 .. "restarted, or the request reached another gateway of a cluster.",
+    },
+    {
+        code = "quick-mode-refused", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2409, 5.5; RFC 2408, 4.8", subject = "REQUEST",
+        when = function(f)
+            return is_answered_by_informational(f) and f.last_type == "Quick Mode"
+        end,
+        sentence =
+            "The quick mode of the {last_by} was sent {sent} and got no response, but {informational_messages} of the "
+                .. "{last_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose "
+                .. "networks or proposals were not accepted.",
+        remedy =
+            "Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP "
+                .. "proposals of both configurations, with the key exchange method (PFS group). The log of the side "
+                .. "that refused has the reason; some initiators ignore the notify and repeat the quick mode.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2408, 4.8", subject = "REQUEST",
+        when = function(f)
+            return is_answered_by_informational(f) and f.last_type == "Transaction" and f.last_by == "responder"
+        end,
+        sentence =
+            "The last Transaction request of the responder was sent {sent} and got no response, but "
+                .. "{informational_messages} of the initiator followed: consistent with a refused user name or "
+                .. "password (XAuth), after which the initiator deletes the IKE SA.",
+        remedy = "Check user name and password (XAuth) on both sides. Their logs have the reason.",
     },
     {
         code = "fragment-lost-each-time", effect = "stopped", confidence = "certain",
@@ -293,8 +326,8 @@ return {
         end,
         sentence =
             "The {last_type} request has no response in the capture, after {answered_exchanges}, and was sent once, "
-                .. "although an initiator repeats a request until it is answered: consistent with a response that the "
-                .. "capture lost, or an initiator that was stopped.{skipped_ids}",
+                .. "although {a_last_by} repeats a request until it is answered: consistent with a response that the "
+                .. "capture lost, or {a_last_by} that was stopped.{skipped_ids}",
         remedy =
             "Check whether the capture lost packets: the capturing program reports those that it dropped, and a "
                 .. "mirror port drops some under load. A response with other SPIs is listed as a handshake of its own. "
@@ -307,10 +340,11 @@ return {
             return has_no_response(f)
         end,
         sentence =
-            "The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-                .. "{answered_exchanges}.{skipped_ids}",
-        remedy = "Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
-            .. "decrypt), waited for another system, or not received it.",
+            "The {last_receiver} stopped answering: the {last_type} request was sent {sent} without any response, "
+                .. "after {answered_exchanges}.{skipped_ids}",
+        remedy =
+            "Look for this time in the {last_receiver}'s log: it may have dropped the request (as one that it cannot "
+                .. "decrypt), waited for another system, or not received it.",
     },
     {
         code = "cookie-not-returned", effect = "stopped", confidence = "certain",
@@ -330,9 +364,12 @@ return {
             return f.outcome == "half-open" and f.reason == "INVALID_KE_PAYLOAD"
         end,
         sentence =
-            "The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
-                .. "with it.",
-        remedy = "The initiator may not support or allow that method. Set a method that both support as the first one.",
+            "The responder asked for another key exchange method{wants_method}, and the initiator did not send this "
+                .. "request again with it.",
+        remedy =
+            "Look at the next handshake of the initiator: some begin again with another SPI, which counts as a "
+                .. "handshake of its own. If there is none, the initiator may not support or allow that method. Set a "
+                .. "method that both support as the first one.",
     },
     {
         code = "port-4500-missing", effect = "stopped", confidence = "consistent with",

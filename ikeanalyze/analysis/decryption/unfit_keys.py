@@ -119,7 +119,7 @@ def _explain_named(keys: KeySet, ike_sa: str, suite: IkeSuite | None) -> str:
     """Why keys with the SPIs of an IKE SA do not fit; `suite`: what it negotiated."""
     has = f", although {keys.origin} has keys of IKE SA {ike_sa}"
     if keys.no_salt:  # as those in a log of libreswan
-        return f"{has}: they lack the salt of its AEAD cipher. Give those of the other side's log, which may have it"
+        return f"{has}: they lack the salt of its cipher. Give those of the other side's log, which may have it"
     if suite is not None:
         for registry, listed, negotiated, supported in (
             (Encryption, keys.encryption, suite.encryption, ENCRYPTION),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck, describe_message, make_message_check, name_sender
-from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage, get_key_values
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import get_suite
 from ikeanalyze.crypto.sk_payload import MessageCipher, UnusableKeyError, select_protection
@@ -12,6 +12,8 @@ from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
+#: Why nothing of an IKE SA of IKEv1 is checked.
+NOT_IKEV2: Final = "messages of IKEv1 have no ICV; only IKEv2 is verified"
 #: libreswan's number for USE_PPK_INT from before RFC 9867.
 _LIBRESWAN_PPK_INT: Final = 50209
 
@@ -19,9 +21,7 @@ _LIBRESWAN_PPK_INT: Final = 50209
 def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:
     """One check per distinct message, in order of frames; one for the whole IKE SA if no key can be used."""
     if sa.version != Protocol.IKEV2:
-        yield VerificationCheck(
-            sa.handshake, "ICV", "not made", why="messages of IKEv1 have none; only IKEv2 is verified"
-        )
+        yield VerificationCheck(sa.handshake, "ICV", "not made", why=NOT_IKEV2)
         return
     decrypted = [message.content for message in sa.messages if message.content.encrypted]
     if not decrypted and (why := _find_key_problem(sa)) is not None:
@@ -57,7 +57,9 @@ def _find_missing_epoch(sa: IkeSaRecord, message: UndecryptedMessage) -> str | N
     """Which keys of the IKE SA are not in the key files; None: those of the message's epoch are."""
     epoch = sa.additional
     if message.exchange_type == ExchangeType.IKE_INTERMEDIATE:
-        if message.message_id > sa.additional and len(sa.key_sets) == 1 and _accepts_ppk_in_intermediate(sa):
+        # the logs of both peers have the same keys
+        known = {get_key_values(entry.keys) for entry in sa.key_sets}
+        if message.message_id > sa.additional and len(known) == 1 and _accepts_ppk_in_intermediate(sa):
             return "no key file has the keys before IKE_INTERMEDIATE, which a PPK changes (RFC 9867)"
         epoch = min(message.message_id - 1, sa.additional)  # the exchanges have the message IDs from 1 on
     if sa.chosen is None or any(entry.epoch == epoch for entry in sa.key_sets):

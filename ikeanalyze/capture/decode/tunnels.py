@@ -231,9 +231,8 @@ class TunnelFinder:
         return merge_layers(parts)
 
     def _enter_vxlan(self, buffer: UInt8Array, outer: IpPackets, layers: Layers) -> Layers:  # noqa: ARG002
-        # the flag of a valid VNI, and optionally that of the group policy extension
-        good = (read_uint8(buffer, layers.at) & 0x7F == 0x08) & (layers.at + 22 <= layers.end)
-        good &= read_uint8(buffer, layers.at + 7) == 0
+        # the flag of a valid VNI; receivers ignore the reserved bits, which extensions use (RFC 7348, section 5)
+        good = (read_uint8(buffer, layers.at) & 0x08 != 0) & (layers.at + 22 <= layers.end)
         good &= self._chain.is_ethernet(buffer, layers.skip(8, HEADER_UNKNOWN))
         layers = layers.select(good)
         network = read_uint32_be(buffer, layers.at + 4) >> 8

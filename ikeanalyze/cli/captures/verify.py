@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ikeanalyze.analysis.verification.icv_checks import NOT_IKEV2
 from ikeanalyze.analysis.verification.verify import Verification, verify_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, report_problems
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, fail_command
@@ -99,8 +100,9 @@ def _raise_failures(verification: Verification, capture: str) -> None:
         raise CommandError(f"{capture}: {number} failed: {', '.join(failed[:_MAX_FAILURES])}{more}")
     if all(check.outcome == "not made" for check in verification.checks):
         reason = next((check.why for check in verification.checks if check.why), "no encrypted IKEv2 message")
-        raise CommandError(
-            f"{capture}: nothing could be checked: {reason}. Use --keys with a log of a peer, of charon with ike = 4"
-        )
+        # no key helps with IKEv1
+        is_ikev1 = bool(verification.checks) and all(check.why == NOT_IKEV2 for check in verification.checks)
+        remedy = "" if is_ikev1 else ". Use --keys with a log of a peer, of charon with ike = 4"
+        raise CommandError(f"{capture}: nothing could be checked: {reason}{remedy}")
     if verification.skipped:
         raise typer.Exit(SOME_SKIPPED)

@@ -94,7 +94,7 @@ def test_keys_without_the_salt_of_their_cipher():
     said = warn(make_trace(*sa.whole()), build_key_json(unsalted, [], []))
     assert said.startswith(", although ")
     assert said.endswith(
-        f"has keys of IKE SA {name(sa)}: they lack the salt of its AEAD cipher. Give those of the other side's log, which "
+        f"has keys of IKE SA {name(sa)}: they lack the salt of its cipher. Give those of the other side's log, which "
         "may have it"
     )
 

@@ -163,6 +163,19 @@ def test_a_wrong_encryption_key_with_the_right_integrity_key_is_named(tmp_path):
     assert (good.outcome, good.frame) == ("passed", 4)
 
 
+@pytest.mark.parametrize("logs", ["i", "r", "ir"])
+def test_libreswan_does_not_log_the_keys_from_before_a_ppk_in_ike_intermediate(logs):
+    """With the logs of both peers, each has the same keys: those after it."""
+    stem = "libreswan-5.2-ppk-int"
+    result = verify_capture(LOGS / f"{stem}.pcap", [LOGS / f"{stem}.{side}.log.gz" for side in logs])
+    first = [check for check in icvs(result) if check.exchange.startswith("IKE_INTERMEDIATE")]
+    assert [check.outcome for check in first] == ["not made", "not made"]
+    assert {check.why for check in first} == {
+        "no key file has the keys before IKE_INTERMEDIATE, which a PPK changes (RFC 9867)"
+    }
+    assert outcomes(icvs(result)) == {"passed": {"ICV": 8}, "not made": {"ICV": 2}}
+
+
 @pytest.mark.parametrize("keys", [LOGS / "charon-5.9.8-rekeys.i.log.gz"])
 def test_icvs_of_ikev1_are_not_checked(keys):
     result = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)

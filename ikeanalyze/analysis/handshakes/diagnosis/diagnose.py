@@ -106,6 +106,10 @@ def _count_answered(s: Suspect) -> str:
     return "one answered exchange" if s.answered == 1 else f"{s.answered} answered exchanges"
 
 
+def _count_informationals(s: Suspect) -> str:
+    return "an Informational message" if s.informationals == 1 else f"{s.informationals} Informational messages"
+
+
 def _describe_skipped_ids(s: Suspect) -> str:
     """A request whose message ID is not the one that follows (RFC 7296, 2.2 and 2.3)."""
     before = s.message_id_before
@@ -180,6 +184,9 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     **{name: attrgetter(name) for name in ("cookies", "refused_methods")},
     "skipped_ids": _describe_skipped_ids,
     "answered_exchanges": _count_answered,
+    "a_last_by": lambda s: "an initiator" if s.last_by == "initiator" else "a responder",
+    "last_receiver": lambda s: "responder" if s.last_by == "initiator" else "initiator",
+    "informational_messages": _count_informationals,
     "but_smaller": lambda s: ", although smaller requests were" if s.answered > 0 else "",
     "rejection": _get_rejection,
     "behind_responder": lambda s: _describe_loss_place(s, "responder"),

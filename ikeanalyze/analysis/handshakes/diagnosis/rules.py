@@ -35,6 +35,7 @@ _IKE_INTERMEDIATE: Final = ExchangeType.IKE_INTERMEDIATE.label
 _MAIN_MODE: Final = Ikev1ExchangeType.MAIN_MODE.label
 _AGGRESSIVE_MODE: Final = Ikev1ExchangeType.AGGRESSIVE_MODE.label
 _QUICK_MODE: Final = Ikev1ExchangeType.QUICK_MODE.label
+_TRANSACTION: Final = Ikev1ExchangeType.TRANSACTION.label
 _AUTHENTICATION_FAILED: Final = NotifyType.AUTHENTICATION_FAILED.label
 _CHILD_SA_NOT_FOUND: Final = NotifyType.CHILD_SA_NOT_FOUND.label
 _COOKIE: Final = NotifyType.COOKIE.label
@@ -118,6 +119,14 @@ def _succeeded(s: Suspect) -> bool:
 
 def _without_response(s: Suspect) -> bool:
     return s.outcome == "unanswered" and s.responses == 0
+
+
+def _answered_by_informational(s: Suspect) -> bool:
+    """The receiver of the last request of IKEv1 sent Informational messages instead of a response.
+
+    Refusals and deletions have no other message (RFC 2408, 4.8).
+    """
+    return _without_response(s) and s.informationals > 0
 
 
 def _ignores_responses(s: Suspect) -> bool:
@@ -804,6 +813,32 @@ RULES: Final = (
         "which could not deliver the packets.",
     ),
     Rule(
+        code="quick-mode-refused",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.5; RFC 2408, 4.8",
+        subject=Subject.REQUEST,
+        when=lambda s: _answered_by_informational(s) and s.last_type == _QUICK_MODE,
+        sentence="The quick mode of the {last_by} was sent {sent} and got no response, but {informational_messages} of "
+        "the {last_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose networks or "
+        "proposals were not accepted.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP proposals of both "
+        "configurations, with the key exchange method (PFS group). The log of the side that refused has the reason; some "
+        "initiators ignore the notify and repeat the quick mode.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2408, 4.8",
+        subject=Subject.REQUEST,
+        when=lambda s: _answered_by_informational(s) and s.last_type == _TRANSACTION and s.last_by == "responder",
+        sentence="The last Transaction request of the responder was sent {sent} and got no response, but "
+        "{informational_messages} of the initiator followed: consistent with a refused user name or password (XAuth), "
+        "after which the initiator deletes the IKE SA.",
+        remedy="Check user name and password (XAuth) on both sides. Their logs have the reason.",
+    ),
+    Rule(
         code="fragment-lost-each-time",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
@@ -969,8 +1004,8 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=lambda s: _without_response(s) and s.again == 0,
         sentence="The {last_type} request has no response in the capture, after {answered_exchanges}, and was sent once, "
-        "although an initiator repeats a request until it is answered: consistent with a response that the capture "
-        "lost, or an initiator that was stopped.{skipped_ids}",
+        "although {a_last_by} repeats a request until it is answered: consistent with a response that the capture "
+        "lost, or {a_last_by} that was stopped.{skipped_ids}",
         remedy="Check whether the capture lost packets: the capturing program reports those that it dropped, and a "
         "mirror port drops some under load. A response with other SPIs is listed as a handshake of its own. Then look for "
         "this time in the logs of both sides.",
@@ -982,9 +1017,9 @@ RULES: Final = (
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
         when=_without_response,
-        sentence="The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
+        sentence="The {last_receiver} stopped answering: the {last_type} request was sent {sent} without any response, after "
         "{answered_exchanges}.{skipped_ids}",
-        remedy="Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
+        remedy="Look for this time in the {last_receiver}'s log: it may have dropped the request (as one that it cannot "
         "decrypt), waited for another system, or not received it.",
     ),
     Rule(
@@ -1005,9 +1040,11 @@ RULES: Final = (
         rfc="RFC 7296, 1.2",
         subject=Subject.RESPONSE,
         when=lambda s: s.outcome == "half-open" and s.reason == _INVALID_KE_PAYLOAD,
-        sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
-        "with it.",
-        remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
+        sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not send this "
+        "request again with it.",
+        remedy="Look at the next handshake of the initiator: some begin again with another SPI, which counts as a "
+        "handshake of its own. If there is none, the initiator may not support or allow that method. Set a method that both "
+        "support as the first one.",
     ),
     Rule(
         code="port-4500-missing",

@@ -106,6 +106,9 @@ class Suspect(Struct, frozen=True):
 
     # of the last exchange
     last_type: str | None
+    last_by: Literal[
+        "initiator", "responder"
+    ]  # who sent its request: in IKEv1, the responder asks for a password (XAuth)
     last_message_id: int
     message_id_before: int | None  # of the exchange before it
     sent: str  # how often its request was sent: "once", "4 times in 12.1 s"
@@ -126,6 +129,7 @@ class Suspect(Struct, frozen=True):
     answered: int  # exchanges before the last one
     auth_exchanges: int  # IKE_AUTH exchanges; several are EAP
     passed_sent: int | None  # transmissions of the one of the requests before that was sent most often
+    informationals: int  # Informational messages of IKEv1 that the receiver of its request sent after that began
 
     # of other exchanges of the set-up
     first_auth_id: int | None  # least message ID of an IKE_AUTH exchange

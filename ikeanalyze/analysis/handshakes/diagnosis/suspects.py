@@ -342,6 +342,7 @@ class _Collector(Struct, frozen=True):
         is_auth = _find_named_types("IKE_AUTH")[self._get_types(set_up.rows)]
         columns |= {
             "last_type": TextColumn(build_type_names(), self._get_types(last)),
+            "last_by": _name_sides(state.exchanges.initiator_asked[last]),
             "last_message_id": state.exchanges.message_id[last],
             "message_id_before": self._find_message_ids_before(),
             "sent": messages.describe_transmissions(request),
@@ -354,6 +355,7 @@ class _Collector(Struct, frozen=True):
             "answered": set_up.runs.size - 1,
             "auth_exchanges": set_up.runs.sum(is_auth.astype(np.int64)),
             "passed_sent": self._find_largest(messages.transmissions, asked, suspect),
+            "informationals": self._count_informationals(),
         }
         return columns, {
             Subject.REQUEST: self._make_subject(last, response=False),
@@ -400,11 +402,10 @@ class _Collector(Struct, frozen=True):
         later = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
         known = later >= 0
         request = messages.find(later, response=False)
-        sides = TextColumn(("responder", "initiator"), exchanges.initiator_asked[later].astype(np.uint8))
         columns = {
             "next_message_id": self._find_next_message_ids(rows),
             "later_type": (TextColumn(build_type_names(), self._get_types(later)), known),
-            "later_by": (sides, known),
+            "later_by": (_name_sides(exchanges.initiator_asked[later]), known),
             "later_sent": (messages.describe_transmissions(request), known),
             "later_again": (take(messages.transmissions, request, 1) - 1, known),
             "later_ended": (self.answers.end_ns[later] != UNKNOWN, known),
@@ -619,6 +620,23 @@ class _Collector(Struct, frozen=True):
         frames = list_first_frames(state, rows, runs)
         return take(sizes, place, -1), self._describe(exchanges, (key & 1).astype(np.bool_)[place], frames, place)
 
+    def _count_informationals(self) -> Int64Array:
+        """The Informational messages of IKEv1 that the receiver of each last request sent after it began.
+
+        A receiver that refuses a request has no other message for it (RFC 2408, section 4.8).
+        """
+        exchanges, last = self.state.exchanges, self.set_up.last
+        rows = np.flatnonzero(
+            (exchanges.protocol == int(Protocol.IKEV1))
+            & (exchanges.exchange_type == int(Ikev1ExchangeType.INFORMATIONAL))
+        )
+        rows = rows[self._is_suspect(exchanges.handshake[rows])]
+        suspect = self._number_suspects(exchanges.handshake[rows])
+        asked = last[suspect]
+        by_receiver = exchanges.initiator_asked[rows] != exchanges.initiator_asked[asked]
+        after = exchanges.start_ns[rows] > exchanges.start_ns[asked]
+        return np.bincount(suspect[by_receiver & after], minlength=len(last))
+
     def _find_least_gaps(self) -> tuple[Int64Array, BoolArray]:
         """The least time from the last response to a repeated request to the next request of each set-up."""
         messages, rows, suspect = self.messages, self.set_up.rows, self.set_up.suspect
@@ -695,6 +713,11 @@ class _Collector(Struct, frozen=True):
 def _null_negative(values: Int64Array) -> tuple[Int64Array, BoolArray]:
     """Values with null in place of negative ones."""
     return values, values >= 0
+
+
+def _name_sides(initiator: BoolArray) -> TextColumn:
+    """Who sent something: the initiator of the IKE SA, or else the responder."""
+    return TextColumn(("responder", "initiator"), initiator.astype(np.uint8))
 
 
 def _find_named_types(name: str) -> BoolArray:

@@ -190,6 +190,62 @@ def test_main_mode_of_ikev1(answered, code, words):
     assert words in entry["message"]
 
 
+def answer_by_informational(requests, *, by_responder, times=3):
+    """Phase 1 of IKEv1 and these messages. The last one is repeated, and followed by an encrypted Informational."""
+    sa, trace = Old(), Trace()
+    *before, (last, by_initiator) = [*sa.phase1, *requests(sa)]
+    for number, (data, sender) in enumerate(before):
+        trace.send(number * 20 * MS, data, from_initiator=sender)
+    for number in range(times):
+        trace.send((number + 1) * SECOND, last, from_initiator=by_initiator)
+        trace.send((number + 1) * SECOND + MS, sa.informational()[0], from_initiator=not by_responder)
+    trace.send(60 * SECOND, b"the capture goes on", sport=53, dport=53)
+    return trace
+
+
+def test_an_informational_message_after_a_quick_mode_without_response_looks_like_a_refusal():
+    """libreswan 5.2 ignores the notify, and repeats the quick mode for a minute."""
+    trace = answer_by_informational(lambda sa: sa.quick()[:1], by_responder=True)
+    row = only(analyse(trace))
+    (entry,) = row["diagnosis"]
+    assert (row["outcome"], entry["code"], entry["confidence"]) == (
+        "unanswered",
+        "quick-mode-refused",
+        "consistent with",
+    )
+    assert entry["frames"] == [7, 9, 11]
+    assert (
+        "sent 3 times in 2.0 s and got no response, but 3 Informational messages of the responder" in entry["message"]
+    )
+
+
+def test_an_informational_message_of_the_initiator_itself_does_not_refuse_its_quick_mode():
+    """It deletes the IKE SA: it gave up."""
+    (entry,) = only(analyse(answer_by_informational(lambda sa: sa.quick()[:1], by_responder=False)))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("request-unanswered", "certain")
+
+
+def test_an_initiator_that_ends_xauth_by_an_informational_message_was_probably_refused():
+    """libreswan 5.2 gets the result FAIL, sends no acknowledgement, and deletes the IKE SA."""
+    trace = answer_by_informational(lambda sa: sa.xauth()[:3], by_responder=False, times=1)
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert (entry["code"], entry["confidence"], entry["sender"]) == ("auth-failed", "consistent with", "responder")
+    assert "an Informational message of the initiator followed" in entry["message"]
+
+
+def test_the_side_that_stops_answering_may_be_the_initiator_of_ikev1():
+    """It does not answer the request for name and password."""
+    sa, trace = Old(), Trace()
+    *before, (request, _) = [*sa.phase1, *sa.xauth()[:1]]
+    for number, (data, by_initiator) in enumerate(before):
+        trace.send(number * 20 * MS, data, from_initiator=by_initiator)
+    for time in (1, 4, 11):
+        trace.send(time * SECOND, request, from_initiator=False)
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert entry["message"].startswith("The initiator stopped answering: the Transaction request was sent 3 times")
+    assert entry["remedy"].startswith("Look for this time in the initiator's log")
+
+
 @pytest.mark.parametrize(
     ("prf", "size"),
     [(Prf.HMAC_MD5, 16), (Prf.HMAC_SHA1, 20), (Prf.HMAC_TIGER, 24), (Prf.AES128_XCBC, 16), (Prf.AES128_CMAC, 16),
@@ -212,6 +268,19 @@ def test_a_time_is_rounded_as_if_the_handshake_were_alone():
         texts.append([entry["message"] for (entry,) in analyse(trace).handshakes["diagnosis"]])
     assert "the IKE_SA_INIT request was sent 2 times in 1.4 s." in texts[0][0]
     assert texts[1] == 2 * texts[0]
+
+
+def test_an_initiator_may_begin_again_with_another_spi_after_invalid_ke_payload():
+    """OpenIKED 7.4 does so after 2 s. Nothing is claimed about it but that this IKE SA was not continued."""
+    trace = Trace()
+    trace.play(Handshake(1).init(before="INVALID_KE_PAYLOAD")[:2])
+    trace.play(Handshake(2).setup(), at=2 * SECOND)
+    trace.send(60 * SECOND, b"the capture goes on", sport=53, dport=53)
+    (first, second) = analyse(trace).handshakes["diagnosis"].to_list()
+    assert second is None
+    assert [entry["code"] for entry in first] == ["invalid-ke-abandoned"]
+    assert "did not send this request again" in first[0]["message"]
+    assert first[0]["remedy"].startswith("Look at the next handshake of the initiator")
 
 
 def redirect_in_auth(*, named="192.0.2.2"):
