@@ -408,10 +408,10 @@ def sum_aaa_times(
 
 def _lacks_messages(pairs: Sequence[RadiusExchange], exchanges: ExchangeColumns) -> bool:
     """Whether the capture lacks RADIUS messages of a successful handshake with these pairs, in order of time."""
+    last_of_exchange = {pair.exchange: pair for pair in pairs}
     before: RadiusExchange | None = None
-    for place, pair in enumerate(pairs):
-        asked_again = any(later.exchange == pair.exchange for later in pairs[place + 1 :])
-        if not pair.responses and not asked_again:
+    for pair in pairs:
+        if not pair.responses and pair is last_of_exchange[pair.exchange]:
             return True
         if pair.view.state is not None and not _is_state_known(pair, before):
             return True
