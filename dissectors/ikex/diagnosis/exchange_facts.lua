@@ -98,7 +98,7 @@ function providers.a_last_by(facts)
     return facts.last_by == "initiator" and "an initiator" or "a responder"
 end
 
-function providers.last_receiver(facts)
+function providers.request_receiver(facts)
     return facts.last_by == "initiator" and "responder" or "initiator"
 end
 

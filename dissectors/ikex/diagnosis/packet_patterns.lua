@@ -149,7 +149,7 @@ return {
         end,
         sentence =
             "The quick mode of the {last_by} was sent {sent} and got no response, but {informational_messages} of the "
-                .. "{last_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose "
+                .. "{request_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose "
                 .. "networks or proposals were not accepted.",
         remedy =
             "Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP "
@@ -340,11 +340,11 @@ return {
             return has_no_response(f)
         end,
         sentence =
-            "The {last_receiver} stopped answering: the {last_type} request was sent {sent} without any response, "
+            "The {request_receiver} stopped answering: the {last_type} request was sent {sent} without any response, "
                 .. "after {answered_exchanges}.{skipped_ids}",
         remedy =
-            "Look for this time in the {last_receiver}'s log: it may have dropped the request (as one that it cannot "
-                .. "decrypt), waited for another system, or not received it.",
+            "Look for this time in the {request_receiver}'s log: it may have dropped the request (as one that it "
+                .. "cannot decrypt), waited for another system, or not received it.",
     },
     {
         code = "cookie-not-returned", effect = "stopped", confidence = "certain",

@@ -185,7 +185,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "skipped_ids": _describe_skipped_ids,
     "answered_exchanges": _count_answered,
     "a_last_by": lambda s: "an initiator" if s.last_by == "initiator" else "a responder",
-    "last_receiver": lambda s: "responder" if s.last_by == "initiator" else "initiator",
+    "request_receiver": lambda s: "responder" if s.last_by == "initiator" else "initiator",
     "informational_messages": _count_informationals,
     "but_smaller": lambda s: ", although smaller requests were" if s.answered > 0 else "",
     "rejection": _get_rejection,

@@ -820,11 +820,11 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=lambda s: _answered_by_informational(s) and s.last_type == _QUICK_MODE,
         sentence="The quick mode of the {last_by} was sent {sent} and got no response, but {informational_messages} of "
-        "the {last_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose networks or "
+        "the {request_receiver} followed: consistent with an error notify that refuses the IPsec SA, whose networks or "
         "proposals were not accepted.",
-        remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP proposals of both "
-        "configurations, with the key exchange method (PFS group). The log of the side that refused has the reason; some "
-        "initiators ignore the notify and repeat the quick mode.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare the networks and the ESP "
+        "proposals of both configurations, with the key exchange method (PFS group). The log of the side that refused "
+        "has the reason; some initiators ignore the notify and repeat the quick mode.",
     ),
     Rule(
         code="auth-failed",
@@ -1017,10 +1017,10 @@ RULES: Final = (
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
         when=_without_response,
-        sentence="The {last_receiver} stopped answering: the {last_type} request was sent {sent} without any response, after "
-        "{answered_exchanges}.{skipped_ids}",
-        remedy="Look for this time in the {last_receiver}'s log: it may have dropped the request (as one that it cannot "
-        "decrypt), waited for another system, or not received it.",
+        sentence="The {request_receiver} stopped answering: the {last_type} request was sent {sent} without any "
+        "response, after {answered_exchanges}.{skipped_ids}",
+        remedy="Look for this time in the {request_receiver}'s log: it may have dropped the request (as one that it "
+        "cannot decrypt), waited for another system, or not received it.",
     ),
     Rule(
         code="cookie-not-returned",

@@ -106,9 +106,7 @@ class Suspect(Struct, frozen=True):
 
     # of the last exchange
     last_type: str | None
-    last_by: Literal[
-        "initiator", "responder"
-    ]  # who sent its request: in IKEv1, the responder asks for a password (XAuth)
+    last_by: Literal["initiator", "responder"]  # who sent its request: of XAuth (IKEv1), the responder
     last_message_id: int
     message_id_before: int | None  # of the exchange before it
     sent: str  # how often its request was sent: "once", "4 times in 12.1 s"
