@@ -19,7 +19,7 @@ EXPONENT = 1.25
 #: Processor time in seconds that does not depend on the size, and varies.
 CONSTANT = 0.15
 #: Processor times vary where processes share a core and its caches: one of so many attempts must do.
-ATTEMPTS = 3
+ATTEMPTS = 6
 
 
 def processor_time() -> float:
