@@ -393,7 +393,7 @@ def handshakes_that_fit_many_radius_conversations(n: int) -> bytes:
     return _radius(1_000, n)
 
 
-@flood(15_000, "overhead", "measure")
+@flood(5_000, "overhead", "measure")
 def esp_spis(n: int) -> bytes:
     return capture(ipv4(transport.esp(place + 256, 1, bytes(64)), 50) for place in range(n))
 
