@@ -18,6 +18,7 @@ from ikeanalyze.render.core.output import OutputError
 
 try:
     import altair as alt
+    from altair.utils import schemapi
 except AttributeError:
     # it copies docstrings from class to class, which `python -OO` removes
     if sys.flags.optimize < 2:
@@ -33,6 +34,9 @@ _MIN_LOG_SPAN: Final = 20
 #: Vega's text for screen readers that only repeats the caption. Marks with an `aria-label` keep their role: without
 #: one, the label is not allowed.
 _CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-object"')
+#: Altair compares each part of a chart with its schema whenever one is made, for better messages to who writes a chart:
+#: half the time of a page with figures. Tests compare the finished charts.
+_unchecked: Final = schemapi.debug_mode(False)
 _SAID: Final = "said:N"
 #: Shapes of points and dashes of lines of groups, in order.
 _SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
@@ -45,6 +49,7 @@ def needs_log_scale(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) / min(values) >= _MIN_LOG_SPAN
 
 
+@_unchecked
 def draw_stacked_bars(
     rows: Rows, style: Style, *, totals: Mapping[str, str], parts: Mapping[str, str], x_title: str
 ) -> str:
@@ -77,6 +82,7 @@ def draw_stacked_bars(
     return compile_svg(bars + text, style, height=_bars_height(len(totals), style))
 
 
+@_unchecked
 def draw_bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiator") -> str:
     """Horizontal bars followed by their texts, in the order of the rows. Rows: `label`, `value`, `text`."""
     base = make_chart(rows).encode(
@@ -89,6 +95,7 @@ def draw_bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiato
     return compile_svg(layers, style, height=_bars_height(len(rows), style))
 
 
+@_unchecked
 def draw_areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
     """Curves with the area below them. Rows: `group`, `x`, `y`, ascending in x; rows with `tick` are drawn as ticks."""
     curves = [row for row in rows if "tick" not in row]
@@ -117,6 +124,7 @@ def draw_areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str,
     return compile_svg(chart, style)
 
 
+@_unchecked
 def draw_steps(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
     """A cumulative distribution. Rows: `group`, `x`, `y` (a share)."""
     y = alt.Y("y:Q").title(y_title).axis(format="%", tickCount=5).scale(domain=[0, 1])
@@ -131,6 +139,7 @@ def _make_lines(rows: Rows, style: Style, groups: Sequence[str], x: alt.X, y: al
     return chart.encode(x=x, y=y, color=make_group_colours(groups, style), strokeDash=dashes)
 
 
+@_unchecked
 def draw_points(
     rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool = False
 ) -> str:
@@ -156,6 +165,7 @@ def draw_points(
     return compile_svg(chart, style)
 
 
+@_unchecked
 def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_title: str, log: bool) -> str:
     """Horizontal boxes over dots: a line from `low` to `high`, a box of the quartiles, a bar at the median.
 
@@ -183,6 +193,7 @@ def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x
     return compile_svg(layers, style, height=_bars_height(len(labels), style))
 
 
+@_unchecked
 def draw_intervals(rows: Rows, style: Style, *, x_title: str, log: bool = False) -> str:
     """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
     y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
@@ -199,7 +210,8 @@ def draw_intervals(rows: Rows, style: Style, *, x_title: str, log: bool = False)
 
 def make_chart(rows: Rows) -> alt.Chart:
     """Return a chart of these rows, without marks."""
-    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+    # a list would be copied, row by row, with each step that changes the chart
+    return alt.Chart(alt.Data(values=tuple(rows)))  # type: ignore[no-untyped-call]
 
 
 def _x(x_title: str, style: Style, log: bool) -> alt.X:
@@ -272,7 +284,7 @@ def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
             offset=style.font / 2,
             labelLimit=style.width - 4 * style.font,
         )
-        .to_dict()
+        .to_dict(validate=False)
     )
     spec["width"] = style.width
     # legends are aligned to the end of the axis: those aligned to its start are cut after long labels
@@ -291,6 +303,7 @@ class Axes:
     log_x: bool = False  # the scale of x is logarithmic
 
 
+@_unchecked
 def draw_curves(
     rows: Rows, style: Style, axes: Axes, *, groups: Sequence[str], stepped: bool = False, marks: Sequence[float] = ()
 ) -> str:
@@ -310,6 +323,7 @@ def draw_curves(
     return compile_svg(chart + rules.encode(x=x), style)
 
 
+@_unchecked
 def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
     """Points, and lines with a band around them. Rows: `group`, `x`, `y`; lines also `low` and `high`, ascending in x.
 
@@ -339,6 +353,7 @@ def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Se
     return compile_svg(alt.layer(*layers), style)
 
 
+@_unchecked
 def draw_means(rows: Rows, predicted: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
     """Filled points with intervals, on solid lines, over hollow diamonds with bands, on dashed lines.
 
