@@ -85,10 +85,12 @@ def test_keys_are_converted_to_wireshark_tables(run, tmp_path):
 
 def test_json_keys_are_read_again(run, tmp_path):
     path = tmp_path / "keys.json"
-    assert run("keys", PQ, "--to", "json", "-o", str(path)).exit_code == 0
+    done = run("keys", PQ, "--to", "json", "-o", str(path))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"ikeanalyze: wrote {path}\n")
     assert mode(path) == 0o600
     assert json.loads(path.read_text())["key_sets"][0]["sk_ei"] == SECRETS[1]
     assert run("keys", str(path)).stdout.count("904a132d2b087803") == 2
+    assert run("keys", PQ, "--to", "json", "-o", str(path), "--quiet").stderr == ""
 
 
 def test_several_files_are_one_output_without_repetitions(run, tmp_path):

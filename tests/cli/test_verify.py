@@ -57,6 +57,18 @@ def test_nothing_of_ikev1_can_be_checked_whatever_the_keys(run):
     assert done.stderr.endswith("nothing could be checked: messages of IKEv1 have no ICV; only IKEv2 is verified\n")
 
 
+def test_keys_are_asked_for_if_ikev2_follows_ikev1(run, tmp_path):
+    ikev1, ikev2 = (CAPTURES / name for name in ("lab/ikev1_mode-main.pcapng", "eap-md5-radius.pcapng"))
+    both = tmp_path / "both.pcapng"
+    both.write_bytes(ikev1.read_bytes() + ikev2.read_bytes())  # a pcapng file may have several sections
+    done = run("verify", str(both), "--keys", str(log_of("psk-classic")), "--quiet")
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "nothing could be checked: the key files have no key of its IKE SA. Use --keys with a log of a peer, of charon "
+        "with ike = 4\n"
+    )
+
+
 def test_a_key_file_that_is_skipped(run, tmp_path):
     bad = tmp_path / "bad.log"
     bad.write_text("x\n")

@@ -52,16 +52,20 @@ def make_quick_mode_trace(case: QuickModeCase) -> tuple[Trace, str]:
         time, message_id = number * SECOND, 7000 + number
         payloads = [sender.hash_payload(), ikev1.sa(), (ikev1.NONCE, bytes(16)), *make_identities(network)]
         trace.send(time, sender.send(ikev1.QUICK_MODE, message_id, payloads), from_initiator=by_initiator)
-        if answer == "accepted":
+        end, _, notify_name = answer.partition(":")
+        if answer in Ikev1NotifyType.__members__:
+            notify_name = answer
+        if end in ("answered", "accepted"):
             response = sender.send(ikev1.QUICK_MODE, message_id, payloads)
             trace.send(time + 5 * MS, response, from_initiator=not by_initiator)
+        if end == "accepted":
             last = sender.send(ikev1.QUICK_MODE, message_id, [sender.hash_payload()])
             trace.send(time + 10 * MS, last, from_initiator=by_initiator)
-        elif answer != "none":
+        if notify_name:
             informational += 1
-            notify = ikev1.NOTIFY, struct.pack(">IBBH", 1, ESP, 0, Ikev1NotifyType[answer])
+            notify = ikev1.NOTIFY, struct.pack(">IBBH", 1, ESP, 0, Ikev1NotifyType[notify_name])
             refusal = sender.send(ikev1.INFORMATIONAL, informational, [sender.hash_payload(), notify])
-            trace.send(time + 5 * MS, refusal, from_initiator=not by_initiator)
+            trace.send(time + 15 * MS, refusal, from_initiator=by_initiator == (end == "answered"))
     return trace, phase.table()
 
 

@@ -70,8 +70,8 @@ return {
             return is_quick_mode(f) and is_refused(f, "INVALID-ID-INFORMATION")
         end,
         sentence =
-            "The {refused_by} refused a quick mode with INVALID-ID-INFORMATION{refused_times}: the networks of the "
-                .. "IPsec SA, which quick mode sends as identities, were not accepted{refused_between}.",
+            "The {refused_by} refused {refused_message} with INVALID-ID-INFORMATION{refused_times}: the networks of "
+                .. "the IPsec SA, which quick mode sends as identities, were not accepted{refused_between}.",
         remedy =
             "The networks of both configurations have to be the same, with the sides exchanged: local networks of one "
                 .. "side are remote ones of the other. IKEv1 does not narrow them, and has a quick mode for each pair "
@@ -84,8 +84,8 @@ return {
             return is_quick_mode(f) and is_refused(f, "NO-PROPOSAL-CHOSEN")
         end,
         sentence =
-            "The {refused_by} refused a quick mode with NO-PROPOSAL-CHOSEN{refused_times}: no proposal for the IPsec "
-                .. "SA was accepted{refused_between}.",
+            "The {refused_by} refused {refused_message} with NO-PROPOSAL-CHOSEN{refused_times}: no proposal for the "
+                .. "IPsec SA was accepted{refused_between}.",
         remedy =
             "Compare the ESP proposals of both configurations for these networks: encryption, integrity, the key "
                 .. "exchange method (PFS group), and tunnel or transport mode. In rekeying, either side may be the one "
@@ -98,7 +98,7 @@ return {
             return is_quick_mode(f)
         end,
         sentence =
-            "A quick mode of the {refused_sender} got no response, and then the {refused_by} sent "
+            "A quick mode of the {refused_sender} {refused_end}, and then the {refused_by} sent "
                 .. "{refused_notify}{refused_times}: consistent with a refused IPsec SA{refused_between}.",
         remedy =
             "Look up the notify in RFC 2408, 3.14.1, and the time in the log of the side that sent it.",

@@ -449,6 +449,19 @@ for _, name in ipairs({ "by", "sender", "type", "notify", "response_bytes" }) do
     end
 end
 
+-- Whether the sender of a quick mode refused the response.
+local function has_refused_response(facts)
+    return facts.refused and facts.refused.by == facts.refused.sender
+end
+
+function providers.refused_message(facts)
+    return has_refused_response(facts) and "the response to its quick mode" or "a quick mode"
+end
+
+function providers.refused_end(facts)
+    return has_refused_response(facts) and "was answered but not completed" or "got no response"
+end
+
 -- What was refused, in words.
 function providers.refused_for(facts)
     local refused = facts.refused

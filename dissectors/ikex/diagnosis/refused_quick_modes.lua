@@ -1,8 +1,9 @@
 --[[ Quick modes of IKEv1 that were refused in an IKE SA that has others (RFC 2409, 5.5 and 5.7).
 
-The responder of a quick mode refuses it by an error notify in an Informational exchange of its own, which has another
-message ID (RFC 2408, 4.8). Nothing in it names the quick mode, so it is taken for the latest one of the other side that
-has no answer. A refusal does not count if a later quick mode for the same networks was answered. ]]
+The receiver of the first or second message of a quick mode refuses it by an error notify in an Informational exchange
+of its own, which has another message ID (RFC 2408, 4.8). Nothing in it names the quick mode, so it is taken for the
+latest one in which its sender has not sent the message that was to follow. A refusal does not count if a later quick
+mode for the same networks was accepted. ]]
 local contents = require("ikex.contents")
 local decrypted = require("ikex.diagnosis.decrypted")
 local message = require("ikex.message")
@@ -29,12 +30,14 @@ local function list_quick_modes(facts)
     local of_pair, informational, list = {}, {}, {}
     for _, exchange in ipairs(facts.exchanges) do
         local pair = exchange.pair
-        if pair.exchange == QUICK_MODE then
+        if pair.exchange == QUICK_MODE and of_pair[pair] then
+            of_pair[pair].has_third_message = true -- which is an exchange of its own
+        elseif pair.exchange == QUICK_MODE then
             list[#list + 1] = {
                 exchange = exchange, from_initiator = pair.requested_by_initiator or false,
                 is_answered = #exchange.responses > 0,
             }
-            of_pair[pair] = of_pair[pair] or list[#list]
+            of_pair[pair] = list[#list]
         elseif pair.exchange == INFORMATIONAL then
             informational[pair] = informational[pair] or exchange
         end
@@ -62,13 +65,21 @@ local function list_quick_modes(facts)
     return list, refusals
 end
 
+-- Whether an error notify, which may refuse a quick mode, may refuse this one.
+local function may_refuse(refusal, one)
+    if one.refusal or one.has_third_message then
+        return false
+    end
+    local time = one.is_answered and one.exchange.end_time or one.exchange.start
+    return time <= refusal.exchange.start and one.is_answered == (one.from_initiator == refusal.from_initiator)
+end
+
 -- Note by which Informational exchange each quick mode was refused.
 local function match_refusals(list, refusals)
     for _, refusal in ipairs(refusals) do
         for index = #list, 1, -1 do
             local one = list[index]
-            if not one.is_answered and not one.refusal and one.exchange.start <= refusal.exchange.start
-                and one.from_initiator ~= refusal.from_initiator then
+            if may_refuse(refusal, one) then
                 one.refusal = refusal
                 break
             end
@@ -85,9 +96,9 @@ local function are_equal(here, there, exchanged)
     return #here == #there
 end
 
--- Whether another quick mode, which was not over before this one, was for the same networks and was answered.
+-- Whether another quick mode, which was not over before this one, was for the same networks and was accepted.
 local function makes_up_for(refused, other)
-    local end_time = other.is_answered and other.exchange.end_time
+    local end_time = other.is_answered and not other.refusal and other.exchange.end_time
     if not end_time or end_time < refused.exchange.start then
         return false
     end
@@ -96,7 +107,8 @@ local function makes_up_for(refused, other)
 end
 
 local function is_same(refused, other)
-    return other.from_initiator == refused.from_initiator and other.refusal.notify == refused.refusal.notify
+    return other.from_initiator == refused.from_initiator and other.is_answered == refused.is_answered
+        and other.refusal.notify == refused.refusal.notify
         and are_equal(refused.identities or NONE, other.identities or NONE)
 end
 
@@ -123,12 +135,13 @@ function refused_quick_modes.find(facts)
     for _, other in ipairs(left) do
         count = count + (is_same(last, other) and 1 or 0)
     end
+    local is_refused_by_responder = last and last.from_initiator ~= last.is_answered
     return last ~= nil and {
         exchange = last.exchange,
         refusal = last.refusal.exchange,
         type = names.exchange1[QUICK_MODE],
         sender = last.from_initiator and "initiator" or "responder",
-        by = last.from_initiator and "responder" or "initiator",
+        by = is_refused_by_responder and "responder" or "initiator",
         count = count,
         notify = last.refusal.notify,
         selectors = last.selectors,

@@ -12,8 +12,7 @@ from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
-#: Why nothing of an IKE SA of IKEv1 is checked.
-NOT_IKEV2: Final = "messages of IKEv1 have no ICV; only IKEv2 is verified"
+_IKEV1_REASON: Final = "messages of IKEv1 have no ICV; only IKEv2 is verified"
 #: libreswan's number for USE_PPK_INT from before RFC 9867.
 _LIBRESWAN_PPK_INT: Final = 50209
 
@@ -21,7 +20,7 @@ _LIBRESWAN_PPK_INT: Final = 50209
 def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:
     """One check per distinct message, in order of frames; one for the whole IKE SA if no key can be used."""
     if sa.version != Protocol.IKEV2:
-        yield VerificationCheck(sa.handshake, "ICV", "not made", why=NOT_IKEV2)
+        yield VerificationCheck(sa.handshake, "ICV", "not made", why=_IKEV1_REASON)
         return
     decrypted = [message.content for message in sa.messages if message.content.encrypted]
     if not decrypted and (why := _find_key_problem(sa)) is not None:

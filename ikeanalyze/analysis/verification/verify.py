@@ -31,6 +31,7 @@ class VerifiedHandshake:
     """One IKE SA with its checks, possibly none."""
 
     id: int  # of the handshake, as in the report
+    version: int  # Protocol.IKEV2 or IKEV1
     spi_i: str  # 16 hex digits
     spi_r: str
     replaces: int | None  # id of the handshake whose IKE SA it replaces, if known
@@ -93,7 +94,9 @@ def verify_capture(
         for sa in collect_ike_sas(state, encrypted, contents, key_sets):
             parent = None if sa.parent is None else sa.parent.handshake + 1
             checks = tuple(check_ike_sa(sa, logs, secrets)) if handshake in (None, sa.handshake + 1) else ()
-            handshakes.append(VerifiedHandshake(sa.handshake + 1, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks))
+            handshakes.append(
+                VerifiedHandshake(sa.handshake + 1, sa.version, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks)
+            )
 
     analysis = read_captures(
         path, ReadOptions(ports=ports, keys=files, payloads=True, progress=progress, on_contents=verify)

@@ -192,6 +192,7 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
         if output != "-":
             with convert_output_errors(output):
                 write_private(output, content)
+            messages.remark(f"wrote {output}")
             return
     else:
         converted = build_wireshark_tables(key_sets, phase1, esp)

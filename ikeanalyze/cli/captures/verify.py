@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.verification.icv_checks import NOT_IKEV2
 from ikeanalyze.analysis.verification.verify import Verification, verify_capture
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, report_problems
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -99,10 +99,12 @@ def _raise_failures(verification: Verification, capture: str) -> None:
         number = "1 check" if len(failed) == 1 else f"{len(failed):,} checks"
         raise CommandError(f"{capture}: {number} failed: {', '.join(failed[:_MAX_FAILURES])}{more}")
     if all(check.outcome == "not made" for check in verification.checks):
-        reason = next((check.why for check in verification.checks if check.why), "no encrypted IKEv2 message")
-        # no key helps with IKEv1
-        is_ikev1 = bool(verification.checks) and all(check.why == NOT_IKEV2 for check in verification.checks)
-        remedy = "" if is_ikev1 else ". Use --keys with a log of a peer, of charon with ike = 4"
+        with_checks = [handshake for handshake in verification.handshakes if handshake.checks]
+        ikev2 = [handshake for handshake in with_checks if handshake.version == Protocol.IKEV2]
+        # the remedy is for IKEv2, because no key helps with IKEv1: the reason has to be of IKEv2, too
+        reasons = (check.why for handshake in ikev2 or with_checks for check in handshake.checks if check.why)
+        reason = next(reasons, "no encrypted IKEv2 message")
+        remedy = "" if with_checks and not ikev2 else ". Use --keys with a log of a peer, of charon with ike = 4"
         raise CommandError(f"{capture}: nothing could be checked: {reason}{remedy}")
     if verification.skipped:
         raise typer.Exit(SOME_SKIPPED)

@@ -4,6 +4,7 @@ import pytest
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck
 from ikeanalyze.analysis.verification.verify import Verification, VerifiedHandshake
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.key_set import Origin
 from ikeanalyze.render import Format
 from ikeanalyze.render.verification.formats import FORMATS
@@ -35,7 +36,9 @@ def text(verification, **options):
 
 
 def made(*checks, count=1):
-    return Verification([VerifiedHandshake(i + 1, "01" * 8, "02" * 8, None, checks) for i in range(count)], [])
+    return Verification(
+        [VerifiedHandshake(i + 1, Protocol.IKEV2, "01" * 8, "02" * 8, None, checks) for i in range(count)], []
+    )
 
 
 def test_a_check_is_labelled_with_its_message_epoch_or_side():
@@ -73,7 +76,7 @@ def test_several_handshakes_have_a_row_each_and_share_reasons():
 
 def test_without_keys_there_is_nothing_to_list():
     nothing = VerificationCheck(0, "ICV", "not made", why="no key")
-    checked = VerifiedHandshake(3, "03" * 8, "04" * 8, 2, (PASSED,))
+    checked = VerifiedHandshake(3, Protocol.IKEV2, "03" * 8, "04" * 8, 2, (PASSED,))
     lines = text(Verification([*made(nothing, count=2).handshakes, checked], [])).splitlines()
     assert lines[1:6] == [
         "  checks      1 passed, 2 not made",
@@ -95,7 +98,12 @@ def test_many_handshakes_are_cut_unless_all_are_wanted():
     reasons = Verification(
         [
             VerifiedHandshake(
-                i, "", "", None, (VerificationCheck(i, "ICV", "failed", why=f"reason {i}", exchange="X"),)
+                i,
+                Protocol.IKEV2,
+                "",
+                "",
+                None,
+                (VerificationCheck(i, "ICV", "failed", why=f"reason {i}", exchange="X"),),
             )
             for i in range(1, 41)
         ],

@@ -150,6 +150,11 @@ def _make_refused_value(name: str) -> Callable[[Suspect], Any]:
     return lambda s: _get_of_refused(s, name)
 
 
+def _has_refused_response(s: Suspect) -> bool:
+    """The sender of a quick mode refused the response."""
+    return s.refused is not None and s.refused.by == s.refused.sender
+
+
 def _describe_refused_request(s: Suspect) -> str | None:
     """What was refused, in words."""
     if s.refused is None:
@@ -199,6 +204,8 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     "refused_wants": lambda s: _fill_template(" ({})", _get_of_refused(s, "wanted_method")),
     "refused_proposals": lambda s: _fill_template(": {}", _get_of_refused(s, "offered")),
     "refused_between": lambda s: _fill_template(" ({})", _get_of_refused(s, "selectors")),
+    "refused_message": lambda s: "the response to its quick mode" if _has_refused_response(s) else "a quick mode",
+    "refused_end": lambda s: "was answered but not completed" if _has_refused_response(s) else "got no response",
     **{f"refused_{name}": _make_refused_value(name) for name in ("by", "sender", "type", "notify", "response_bytes")},
     "path_rtt_ms": _make_unit_conversion("path_rtt_ns", 1e6),
     "timer_ms": _make_unit_conversion("timer_ns", 1e6),

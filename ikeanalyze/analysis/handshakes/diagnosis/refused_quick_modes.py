@@ -1,8 +1,9 @@
 """Quick modes of IKEv1 that were refused in an IKE SA that has others (RFC 2409, sections 5.5 and 5.7).
 
-The responder of a quick mode refuses it by an error notify in an Informational exchange of its own, which has another
-message ID (RFC 2408, section 4.8). Nothing in it names the quick mode, so it is taken for the latest one of the other
-side that has no answer. Both messages are encrypted, and their sizes tell nothing: without keys no refusal is found.
+The receiver of the first or second message of a quick mode refuses it by an error notify in an Informational exchange
+of its own, which has another message ID (RFC 2408, section 4.8). Nothing in it names the quick mode, so it is taken for
+the latest one in which its sender has not sent the message that was to follow. All messages are encrypted, and their
+sizes tell nothing: without keys no refusal is found.
 
 A refusal does not count if a later quick mode for the same networks was answered.
 """
@@ -26,20 +27,34 @@ _NO_IDENTITIES: Final = (b"", b"")
 
 
 class QuickMode(Struct):
-    """A quick mode."""
+    """A quick mode: its first message, the response, and the third message, by which its sender accepts the response."""
 
-    exchange: int  # row of the exchange
+    exchange: int  # row of the exchange of its first two messages
     from_initiator: bool
     start_ns: int
     end_ns: int | None  # of its response; None: there is none
+    has_third_message: bool = False
     refusal: int | None = None  # row of the Informational exchange that refused it
     notify: str | None = None  # that refused it
     identities: tuple[bytes, ...] | None = None  # bodies of the ID payloads of its request; None: not decrypted
     selectors: str | None = None  # the same as text
 
+    @property
+    def is_response_refused(self) -> bool:
+        """Whether its sender refused the response, if it was refused."""
+        return self.end_ns is not None
+
+    def may_be_refused(self, time_ns: int, *, from_initiator: bool) -> bool:
+        """Whether an error notify of this time and sender, which may refuse a quick mode, may refuse this one."""
+        if self.refusal is not None or self.has_third_message:
+            return False
+        if self.end_ns is None:
+            return self.start_ns <= time_ns and self.from_initiator != from_initiator
+        return max(self.start_ns, self.end_ns) <= time_ns and self.from_initiator == from_initiator
+
     def makes_up_for(self, refused: "QuickMode") -> bool:
-        """Whether this one, which was not over before the refused one, was for the same networks and was answered."""
-        if self.end_ns is None or self.end_ns < refused.start_ns:
+        """Whether this one, which was not over before the refused one, was for the same networks and was accepted."""
+        if self.end_ns is None or self.refusal is not None or self.end_ns < refused.start_ns:
             return False
         if refused.identities is None or self.identities is None:
             return True
@@ -69,8 +84,7 @@ def find_refused_quick_mode(
                 refusals.append((informationals[message.exchange], message.exchange, message.from_initiator, notify))
     for time_ns, exchange, from_initiator, notify in sorted(refusals):
         for quick_mode in reversed(quick_modes):
-            is_open = quick_mode.end_ns is None and quick_mode.refusal is None
-            if is_open and quick_mode.start_ns <= time_ns and quick_mode.from_initiator != from_initiator:
+            if quick_mode.may_be_refused(time_ns, from_initiator=from_initiator):
                 quick_mode.refusal, quick_mode.notify = exchange, notify
                 break
     left = [
@@ -90,8 +104,9 @@ def _read_identities(quick_mode: QuickMode, message: "DecodedMessage") -> None:
 
 
 def _is_same(refused: QuickMode, other: QuickMode) -> bool:
-    return (refused.from_initiator, refused.notify, refused.identities) == (
+    return (refused.from_initiator, refused.is_response_refused, refused.notify, refused.identities) == (
         other.from_initiator,
+        other.is_response_refused,
         other.notify,
         other.identities,
     )
@@ -104,7 +119,7 @@ def _describe(refused: QuickMode, count: int) -> RefusedRequest:
         refusing_exchange=refused.refusal,
         type=Ikev1ExchangeType.QUICK_MODE.label,
         sender=sides[0],
-        by=sides[1],
+        by=sides[0 if refused.is_response_refused else 1],
         count=count,
         notify=refused.notify,
         selectors=refused.selectors,

@@ -1132,7 +1132,7 @@ RULES: Final = (
         rfc="RFC 2409, 5.5",
         subject=Subject.LATER_REFUSAL,
         when=lambda s: _refused_quick_mode(s) and _refused(s, _IKEV1_INVALID_ID_INFORMATION),
-        sentence="The {refused_by} refused a quick mode with INVALID-ID-INFORMATION{refused_times}: the "
+        sentence="The {refused_by} refused {refused_message} with INVALID-ID-INFORMATION{refused_times}: the "
         "networks of the IPsec SA, which quick mode sends as identities, were not accepted{refused_between}.",
         remedy="The networks of both configurations have to be the same, with the sides exchanged: local networks of one "
         "side are remote ones of the other. IKEv1 does not narrow them, and has a quick mode for each pair of networks. "
@@ -1145,7 +1145,7 @@ RULES: Final = (
         rfc="RFC 2409, 5.5",
         subject=Subject.LATER_REFUSAL,
         when=lambda s: _refused_quick_mode(s) and _refused(s, _IKEV1_NO_PROPOSAL_CHOSEN),
-        sentence="The {refused_by} refused a quick mode with NO-PROPOSAL-CHOSEN{refused_times}: no "
+        sentence="The {refused_by} refused {refused_message} with NO-PROPOSAL-CHOSEN{refused_times}: no "
         "proposal for the IPsec SA was accepted{refused_between}.",
         remedy="Compare the ESP proposals of both configurations for these networks: encryption, integrity, the key "
         "exchange method (PFS group), and tunnel or transport mode. In rekeying, either side may be the one that proposes. "
@@ -1158,7 +1158,7 @@ RULES: Final = (
         rfc="RFC 2409, 5.5; RFC 2408, 3.14.1",
         subject=Subject.LATER_REFUSAL,
         when=lambda s: _succeeded(s) and _refused_quick_mode(s),
-        sentence="A quick mode of the {refused_sender} got no response, and then the {refused_by} sent "
+        sentence="A quick mode of the {refused_sender} {refused_end}, and then the {refused_by} sent "
         "{refused_notify}{refused_times}: consistent with a refused IPsec SA{refused_between}.",
         remedy="Look up the notify in RFC 2408, 3.14.1, and the time in the log of the side that sent it.",
     ),

@@ -274,17 +274,18 @@ def _find_refused_quick_mode(
     from ikeanalyze.analysis.handshakes.diagnosis.refused_quick_modes import QuickMode, find_refused_quick_mode
 
     exchanges = state.exchanges
-    made = [
-        QuickMode(
-            exchange,
-            bool(exchanges.initiator_asked[exchange]),
-            int(exchanges.start_ns[exchange]),
-            int(end_ns[exchange]) if exchanges.response_messages[exchange] > 0 else None,
-        )
-        for exchange in sorted(quick_modes, key=lambda exchange: int(exchanges.start_ns[exchange]))
-    ]
+    made: dict[tuple[int, bool], QuickMode] = {}
+    for exchange in sorted(quick_modes, key=lambda exchange: int(exchanges.start_ns[exchange])):
+        by_initiator = bool(exchanges.initiator_asked[exchange])
+        key = int(exchanges.message_id[exchange]), by_initiator
+        if key in made:  # the third message is an exchange of its own
+            made[key].has_third_message = True
+            continue
+        end = int(end_ns[exchange]) if exchanges.response_messages[exchange] > 0 else None
+        made[key] = QuickMode(exchange, by_initiator, int(exchanges.start_ns[exchange]), end)
     began = {exchange: int(exchanges.start_ns[exchange]) for exchange in informationals}
-    return find_refused_quick_mode(made, began, find_decrypted_messages(handshakes.contents.contents, state, row))
+    messages = find_decrypted_messages(handshakes.contents.contents, state, row)
+    return find_refused_quick_mode(list(made.values()), began, messages)
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
@@ -466,7 +467,7 @@ class _Collector(Struct, frozen=True):
         quick = rows[exchanges.exchange_type[rows] == int(Ikev1ExchangeType.QUICK_MODE)]
         informational = rows[exchanges.exchange_type[rows] == int(Ikev1ExchangeType.INFORMATIONAL)]
         found = {}
-        for row in sort_distinct(exchanges.handshake[quick[exchanges.response_messages[quick] == 0]]).tolist():
+        for row in np.intersect1d(exchanges.handshake[quick], exchanges.handshake[informational]).tolist():
             made, sent = (
                 some[slice(*np.searchsorted(exchanges.handshake[some], [row, row + 1]))].tolist()
                 for some in (quick, informational)
