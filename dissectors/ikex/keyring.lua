@@ -63,10 +63,14 @@ function Keyring:may_decrypt(spi_i, spi_r)
         or self.phase1[spi_i] ~= nil or #self.free_phase1 > 0
 end
 
---- The number of key sets of an IKE SA, of those that are known to be its.
-function Keyring:count(spi_i, spi_r)
-    local chain = self.chains[spi_i .. spi_r]
-    return chain and #chain.sets or #(self.by_spis[spi_i .. spi_r] or {})
+--- The number of key sets of an IKE SA, or of its keys of IKEv1, of those that are known to be its.
+function Keyring:count(sa)
+    if sa.version == 1 then
+        return self.phase1[sa.spi_i] and 1 or 0
+    end
+    local spis = sa.spi_i .. sa.spi_r
+    local chain = self.chains[spis]
+    return chain and #chain.sets or #(self.by_spis[spis] or {})
 end
 
 --- The IKEv1 keys that may be those of an IKE SA, a list.
