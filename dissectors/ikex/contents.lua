@@ -370,19 +370,18 @@ local function decrypt(capture, sa, datagram)
     decrypted.plaintext = nil -- the content has it
 end
 
--- Decrypt a message of IKEv1 with a header. Returns its content, and the key; nil if no key fits.
+-- Decrypt a message of IKEv1 with a header. Returns its content, nil if no key fits.
 local function decrypt_phase1(capture, sa, data, head)
-    for _, keys in ipairs(capture.keyring:phase1_keys(sa)) do
-        local plaintext = ikev1.decrypt(sa, keys, data, head)
-        if plaintext then
-            sa.phase1_key = keys
-            local length = message.HEADER + #plaintext
-            local flags = string.char(head.flags - 1) -- without the flag of encryption
-            local clear = data:sub(1, 19) .. flags .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext
-            return new_content(clear, true, { verified = false }), { verified = false, keys = keys }
-        end
+    local plaintext = capture.keyring:decrypt_phase1(sa, function(keys)
+        return ikev1.decrypt(sa, keys, data, head)
+    end)
+    if not plaintext then
+        return nil
     end
-    return nil
+    local length = message.HEADER + #plaintext
+    local flags = string.char(head.flags - 1) -- without the flag of encryption
+    local clear = data:sub(1, 19) .. flags .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext
+    return new_content(clear, true, { verified = false })
 end
 
 -- Decode a message of IKEv1, which may be encrypted. `holder`: the datagram, or what all fragments of it share.
@@ -390,7 +389,8 @@ local function decode_phase1(capture, sa, datagram, data, head, holder)
     if head and message.is_clear(head) then
         holder.content = new_content(data, false)
     elseif head then
-        holder.content, holder.key = decrypt_phase1(capture, sa, data, head)
+        holder.content = decrypt_phase1(capture, sa, data, head)
+        holder.key = holder.content and { verified = false }
     end
     if holder.content then
         add_content(capture, sa, datagram, holder.content)

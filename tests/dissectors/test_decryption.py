@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
+from ikeanalyze.keys.detect import read_keys
 from tests.analysis.ikev1_phase1 import NAME, Phase
 from tests.analysis.recorded_captures import DATA
 from tests.craft import MS, SECOND, Handshake, Trace, ike, ikev1
@@ -642,6 +643,27 @@ def test_a_wrong_key_of_ikev1_is_a_finding(tshark):
     assert lines == [[str(number), "no matching key"] for number in range(5, 11)]
     reported = findings(tshark, capture, keys=wrong)
     assert (10, "None of the keys of this IKE SA decrypts the message") in reported
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["keys with cookies", "logs without them"])
+def test_peers_of_ikev1_with_different_keys(tshark, named):
+    """With different pre-shared keys, the peers derive different keys: each message needs those of its sender."""
+    faults = CAPTURES / "faults"
+    logs = [faults / f"ikev1-wrong-psk.{side}.log.gz" for side in ("initiator", "responder")]
+    keys = b"".join(gzip.decompress(path.read_bytes()) for path in logs)
+    if named:
+        found = [key for path in logs for key in read_keys(str(path)).phase1]
+        assert (len(found), len({key.cookie_i for key in found})) == (2, 1)
+        keys = "".join(f"{key.cookie_i.hex()},{key.key.hex()}\n" for key in found)
+    capture = faults / "ikev1-wrong-psk.pcapng"
+    names = ("ikex.sender", "ikex.payload", "ikex.verified", "ikex.outcome", "ikex.reason")
+    lines = fields(tshark, capture, *names, only="ikex.verified", keys=keys)
+    [(outcome, reason)] = ikeanalyze.read(capture, keys=logs).handshakes.select("outcome", "reason").rows()
+    assert (outcome, reason) == ("failed", "PAYLOAD-MALFORMED")
+    first, second = (
+        [side, inside, "False", outcome, reason] for side, inside in (("initiator", "ID,HASH"), ("responder", "HASH,N"))
+    )
+    assert lines == [first, second] * 4
 
 
 def test_keys_in_the_personal_folder_are_used(tshark):
