@@ -52,7 +52,8 @@ local SLOT = Datagram.SLOT
 ikex.prefs.keys = Pref.string(
     "Key files", "",
     "Key files, separated by semicolons: JSON from `ikeanalyze keys --to json`, logs of charon or libreswan with keys,"
-        .. " or rows of Wireshark's IKEv2 decryption table. Empty: the file ikex_keys in Wireshark's personal folder"
+        .. " or rows of Wireshark's IKEv1 and IKEv2 decryption tables. Empty: the file ikex_keys in Wireshark's"
+        .. " personal configuration folder"
 )
 ikex.prefs.table_keys = Pref.bool(
     "Use the IKEv2 decryption table", true,

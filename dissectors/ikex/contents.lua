@@ -6,8 +6,10 @@ IKE_FOLLOWUP_KE continues (N(ADDITIONAL_KEY_EXCHANGE), 2.2.4). ]]
 local Association = require("ikex.association")
 local Datagram = require("ikex.datagram")
 local ikev1 = require("ikex.ikev1")
+local ikev1_fragments = require("ikex.ikev1_fragments")
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
+local PacketQueue = require("ikex.packet_queue")
 local proposals = require("ikex.proposals")
 
 local contents = {}
@@ -368,28 +370,56 @@ local function decrypt(capture, sa, datagram)
     decrypted.plaintext = nil -- the content has it
 end
 
-local function decrypt_phase1(capture, sa, datagram)
-    local head = message.header(datagram.data)
-    local keys, plaintext
-    for _, candidate in ipairs(capture.keyring:phase1_keys(sa)) do
-        plaintext = ikev1.decrypt(sa, candidate, datagram.data, head)
-        if plaintext then
-            keys = candidate
-            break
-        end
-    end
+-- Decrypt a message of IKEv1 with a header. Returns its content, nil if no key fits.
+local function decrypt_phase1(capture, sa, data, head)
+    local plaintext = capture.keyring:decrypt_phase1(sa, function(keys)
+        return ikev1.decrypt(sa, keys, data, head)
+    end)
     if not plaintext then
-        datagram.no_key = true
-        return
+        return nil
     end
-    sa.phase1_key = keys
-    datagram.key = { verified = false, keys = keys }
-    local data = datagram.data
     local length = message.HEADER + #plaintext
     local flags = string.char(head.flags - 1) -- without the flag of encryption
     local clear = data:sub(1, 19) .. flags .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext
-    datagram.content = new_content(clear, true, { verified = false })
-    add_content(capture, sa, datagram, datagram.content)
+    return new_content(clear, true, { verified = false })
+end
+
+-- Decode a message of IKEv1, which may be encrypted. `holder`: the datagram, or what all fragments of it share.
+local function decode_phase1(capture, sa, datagram, data, head, holder)
+    if head and message.is_clear(head) then
+        holder.content = new_content(data, false)
+    elseif head then
+        holder.content = decrypt_phase1(capture, sa, data, head)
+        holder.key = holder.content and { verified = false }
+    end
+    if holder.content then
+        add_content(capture, sa, datagram, holder.content)
+    else
+        holder.no_key = true
+    end
+end
+
+-- Decode the message of IKEv1 that a fragment completed.
+local function decode_fragment_v1(capture, sa, datagram)
+    local parts, data = ikev1_fragments.add(datagram)
+    datagram.parts = parts
+    if not data then
+        return
+    end
+    local head = message.header(data)
+    data = head and data:sub(1, head.length) or data
+    -- as if it had come without fragments, in which it may have been sent as well
+    local digest = head and message.is_clear(head) and data or data:sub(-PacketQueue.TAIL)
+    local decoded = datagram.slot.decoded
+    local earlier = message_table.get(decoded, digest)
+    if earlier then
+        parts.content, parts.key, parts.no_key = earlier.content, earlier.key, earlier.no_key
+        return
+    end
+    decode_phase1(capture, sa, datagram, data, head, parts)
+    if parts.content then
+        message_table.set(decoded, digest, parts)
+    end
 end
 
 -- Decode the latest IKE SAs of the same hosts: one of them may have negotiated this one, which replaced it.
@@ -412,7 +442,7 @@ end
 
 local function decode(capture, sa, datagram)
     if sa.version ~= 2 and not datagram.clear then
-        decrypt_phase1(capture, sa, datagram)
+        decode_phase1(capture, sa, datagram, datagram.data, message.header(datagram.data), datagram)
     elseif not datagram.clear or may_decrypt_after_clear(capture, sa, datagram) then
         decrypt(capture, sa, datagram)
     end
@@ -444,8 +474,11 @@ function contents.update(capture, sa)
     for _, datagram in ipairs(undecoded) do
         local slot = datagram.slot
         slot.decoded = slot.decoded or {}
-        local earlier = message_table.get(slot.decoded, datagram.digest)
-        if earlier then -- a retransmission
+        local is_fragment_v1 = sa.version ~= 2 and datagram.fragment > 0
+        local earlier = not is_fragment_v1 and message_table.get(slot.decoded, datagram.digest)
+        if is_fragment_v1 then
+            decode_fragment_v1(capture, sa, datagram)
+        elseif earlier then -- a retransmission
             datagram.content, datagram.key, datagram.parts = earlier.content, earlier.key, earlier.parts
             datagram.no_key, datagram.wrong_key = earlier.no_key, earlier.wrong_key
         else
@@ -498,6 +531,16 @@ function contents.content(datagram)
         return nil
     end
     return datagram.content or (datagram.parts and datagram.parts.content)
+end
+
+--- The key that decrypted a datagram; of IKEv1, the message of which it is a fragment. nil: there is none.
+function contents.key(datagram)
+    return datagram.key or (datagram.parts and datagram.parts.key)
+end
+
+--- Whether no key decrypts a datagram, or the message of IKEv1 of which it is a fragment.
+function contents.has_no_key(datagram)
+    return datagram.no_key or (datagram.parts and datagram.parts.no_key) or false
 end
 
 return contents

@@ -282,7 +282,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
         check_support(sa.init_request, "request", list)
         check_support(sa.init_response, "response", list)
     end
-    if not plain and datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+    if not plain and contents.has_no_key(datagram) and capture.keyring:count(sa) > 0 then
         local missing = capture:is_final(sa.last_time) and contents.missing_keys(sa, datagram)
         add(list, "no_key", datagram.wrong_key and WRONG_KEY[slot.from_initiator or false]
             or "None of the keys of this IKE SA decrypts the message" .. (missing and ": " .. missing or ""))

@@ -14,10 +14,17 @@ local names = require("ikex.names")
 local Keyring = {}
 Keyring.__index = Keyring
 
--- Trials of key sets without SPIs and nonces, in total. They take some seconds.
+-- Trials of key sets without SPIs and nonces, in total, and of IKEv1 keys without a cookie for IKE SAs that have another
+-- key. They take some seconds.
 local TRIALS = compat.has_ciphers and 20000 or 4000
 local MAX_PADDING = 255 -- the pad length is one byte
 local MIN_PADDING = 4 -- implementations pad to a multiple of this without need
+
+local function add_phase1(self, cookie_i, keys)
+    local list = self.phase1[cookie_i] or {}
+    self.phase1[cookie_i] = list
+    list[#list + 1] = keys
+end
 
 --- `sets`: key sets from `keyfile.read`; `phase1`: its IKEv1 keys.
 function Keyring.new(sets, phase1)
@@ -48,11 +55,15 @@ function Keyring.new(sets, phase1)
         self.lacks_algorithms = self.lacks_algorithms or not (keys.encryption and (keys.integrity or keys.icv))
     end
     for _, keys in ipairs(phase1 or {}) do
-        if keys.cookie_i then
-            self.phase1[keys.cookie_i] = keys
+        local both = (keys.cookie_i or "") .. " " .. keys.key
+        if known[both] then
+            self.size = self.size - 1
+        elseif keys.cookie_i then
+            add_phase1(self, keys.cookie_i, keys)
         else
             self.free_phase1[#self.free_phase1 + 1] = keys
         end
+        known[both] = true
     end
     return self
 end
@@ -63,19 +74,41 @@ function Keyring:may_decrypt(spi_i, spi_r)
         or self.phase1[spi_i] ~= nil or #self.free_phase1 > 0
 end
 
---- The number of key sets of an IKE SA, of those that are known to be its.
-function Keyring:count(spi_i, spi_r)
-    local chain = self.chains[spi_i .. spi_r]
-    return chain and #chain.sets or #(self.by_spis[spi_i .. spi_r] or {})
+--- The number of key sets of an IKE SA, or of its keys of IKEv1, of those that are known to be its.
+function Keyring:count(sa)
+    if sa.version == 1 then
+        return #(self.phase1[sa.spi_i] or {})
+    end
+    local spis = sa.spi_i .. sa.spi_r
+    local chain = self.chains[spis]
+    return chain and #chain.sets or #(self.by_spis[spis] or {})
 end
 
---- The IKEv1 keys that may be those of an IKE SA, a list.
-function Keyring:phase1_keys(sa)
-    if sa.phase1_key then
-        return { sa.phase1_key }
+--- Decrypt a message of IKEv1 with the first key that fits: peers with different pre-shared keys have different keys.
+-- `try`: returns the plaintext for a key, nil if that does not fit. Returns the plaintext; nil if no key fits.
+function Keyring:decrypt_phase1(sa, try)
+    local own = self.phase1[sa.spi_i]
+    for _, keys in ipairs(own or {}) do
+        local plaintext = try(keys)
+        if plaintext then
+            return plaintext
+        end
     end
-    local keys = self.phase1[sa.spi_i]
-    return keys and { keys } or self.free_phase1
+    for index, keys in ipairs(self.free_phase1) do
+        if own then
+            if self.trials <= 0 then
+                return nil
+            end
+            self.trials = self.trials - 1
+        end
+        local plaintext = try(keys)
+        if plaintext then
+            table.remove(self.free_phase1, index)
+            add_phase1(self, sa.spi_i, keys)
+            return plaintext
+        end
+    end
+    return nil
 end
 
 -- The key sets of an IKE SA, in the order of their files.

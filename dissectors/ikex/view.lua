@@ -266,8 +266,9 @@ end
 -- How an encrypted message was decrypted, or why it could not be.
 function View:decryption(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
-    local key = datagram.key
-    if datagram.clear and not key and not datagram.no_key then
+    local key, has_no_key = contents.key(datagram), contents.has_no_key(datagram)
+    local content = contents.content(datagram)
+    if not key and not has_no_key and (datagram.clear or content and not content.encrypted) then
         return
     end
     if not key and not self.needed.decryption then
@@ -285,7 +286,12 @@ function View:decryption(tree, capture, datagram)
         return
     end
     local text = "no keys for this IKE SA"
-    if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+    if sa.version == 1 and datagram.parts and not has_no_key then -- decrypted when it is complete
+        if not capture:is_final(sa.last_time) then
+            return
+        end
+        text = "fragments of the message are missing"
+    elseif has_no_key and capture.keyring:count(sa) > 0 then
         local missing = capture:is_final(sa.last_time) and contents.missing_keys(sa, datagram)
         text = "no matching key" .. (missing and ": " .. missing or "")
     elseif capture.keyring.size == 0 then

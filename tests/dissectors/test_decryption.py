@@ -12,7 +12,10 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from tests.craft import Handshake, Trace, ike
+from ikeanalyze.keys.detect import read_keys
+from tests.analysis.ikev1_phase1 import NAME, Phase
+from tests.analysis.recorded_captures import DATA
+from tests.craft import MS, SECOND, Handshake, Trace, ike, ikev1
 from tests.dissectors.encryption import AUTH, EncryptedSa, captured, init, matrix
 from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import PLUGIN, fields, findings, run_plugin
@@ -501,6 +504,166 @@ def test_ikev1_is_decrypted(tshark, name, source):
     lines = fields(tshark, capture, "frame.number", "ikex.verified", only="ikex.verified", keys=keys)
     assert lines == [[str(number), "False"] for number in sorted(expected)]
     assert lines
+
+
+def test_ikev1_in_fragments_is_decrypted(tshark):
+    """Aggressive mode with RSA signatures: its messages 2, in the clear, and 3, encrypted, have three fragments each.
+
+    The payloads are those that Wireshark itself shows with the key, and the frames those that `ikeanalyze` decrypts.
+    """
+    capture, path = DATA / "ikev1-aggressive-rsa.pcapng", DATA / "ikev1-aggressive-rsa.keys.json"
+    [key] = json.loads(path.read_text())["phase1"]
+    table = {"ikev1_decryption_table": f"{key['cookie_i']},{key['key']}\n"}
+    columns = ("-Tfields", "-e", "frame.number", "-e", "isakmp.typepayload")
+    expected = [line.split("\t") for line in tshark.run(*columns, capture=capture, config=table).lines]
+    names = ("frame.number", "isakmp.typepayload", "ikex.payload", "ikex.verified", "ikex.outcome")
+    lines = fields(tshark, capture, *names, keys=path.read_text())
+    assert [line[:2] for line in lines] == expected
+    assert [line[2] for line in lines] == [
+        "SA,KE,No,ID,CR,V,V,V,V,V",
+        *["", "", "SA,KE,No,ID,CERT,CR,V,V,V,V,NAT-D,NAT-D,SIG"],
+        *["", "", "CERT,NAT-D,NAT-D,SIG"],
+        *["HASH,SA,No,ID,ID"] * 2,
+        "HASH",
+        *["HASH,D"] * 2,
+    ]
+    analysis = ikeanalyze.read(capture, keys=[path])
+    opened = analysis.messages.filter(pl.col("decrypted")).select("message")
+    decrypted = sorted(analysis.frames.join(opened, on="message")["number"])
+    assert [int(line[0]) for line in lines if line[3] == "False"] == decrypted
+    assert {line[4] for line in lines} == {"established"}
+    assert not [text for _, text in findings(tshark, capture, keys=path.read_text()) if "key" in text]
+
+
+LONG = ikev1.CERT, b"\x04" + bytes(range(256)) * 6
+
+
+class FragmentedPhase(Phase):
+    """Main mode until its fifth message, of the initiator, which has five fragments; and the sixth, which has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.sender = type(self.sender)()  # which has encrypted nothing yet
+        self.fifth = self.sender.send(ikev1.MAIN_MODE, 0, [NAME, LONG, self.sender.hash_payload()])
+        self.fragments = ikev1.fragments(self.fifth, 400)
+        assert len(self.fragments) == 5
+        self.sixth = self.sender.send(ikev1.MAIN_MODE, 0, [NAME, self.sender.hash_payload()])
+
+    def capture(self, *sent, clear=None):
+        """`sent`: messages of the initiator after the first four, a second apart."""
+        trace = Trace()
+        for number, message in enumerate(self.clear if clear is None else clear):
+            trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
+        for number, message in enumerate(sent, 1):
+            trace.send(number * SECOND, message)
+        trace.send((len(sent) + 1) * SECOND, self.sixth, from_initiator=False)
+        return trace.pcap()
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize(
+    ("sent", "completed"),
+    [
+        ((1, 2, 3, 4, 5), 9),
+        ((5, 3, 1, 4, 2), 9),
+        ((1, 2, 3, 4, 5, 1, 2, 3, 4, 5), 9),
+        ((1, 2, 5, 2, 3, 4), 10),
+    ],
+    ids=["in order", "in any order", "sent twice", "sent twice with losses"],
+)
+def test_fragments_of_ikev1_are_reassembled(tshark, sent, completed):
+    phase = FragmentedPhase()
+    capture = phase.capture(*(phase.fragments[number - 1] for number in sent))
+    names = ("frame.number", "ikex.verified", "ikex.payload")
+    lines = fields(tshark, capture, *names, only="frame.number > 4", keys=phase.table())
+    last = 4 + len(sent) + 1
+    payloads = {completed: "ID,CERT,HASH", last: "ID,HASH"}
+    assert lines == [[str(number), "False", payloads.get(number, "")] for number in range(5, last + 1)]
+
+
+@pytest.mark.turns
+@pytest.mark.parametrize("missing", [1, 3, 5])
+def test_a_message_of_ikev1_that_lacks_a_fragment_is_not_decrypted(tshark, missing):
+    """Nor is the next one, which needs its last block."""
+    phase = FragmentedPhase()
+    capture = phase.capture(*(part for number, part in enumerate(phase.fragments, 1) if number != missing))
+    names = ("frame.number", "ikex.payload", "ikex.decryption")
+    lines = fields(tshark, capture, *names, only="frame.number > 4", keys=phase.table())
+    assert lines == [
+        *([str(number), "", "fragments of the message are missing"] for number in range(5, 9)),
+        ["9", "", "no matching key"],
+    ]
+
+
+@pytest.mark.turns
+def test_fragments_of_two_messages_of_main_mode(tshark):
+    """All messages of main mode have the same message ID: here the third, in the clear, and the fifth have fragments.
+
+    Copies of the third after the fifth do not count as another message.
+    """
+    phase = FragmentedPhase()
+    third = ikev1.fragments(phase.clear[2], 100)
+    assert len(third) == 2
+    sent = [*third, phase.clear[3], *phase.fragments, *third]
+    trace = Trace()
+    for number, message in enumerate([*phase.clear[:2], *sent]):
+        trace.send(number * 10 * MS, message, from_initiator=message not in (phase.clear[1], phase.clear[3]))
+    trace.send(SECOND, phase.sixth, from_initiator=False)
+    names = ("frame.number", "ikex.decryption", "ikex.payload")
+    lines = fields(tshark, trace.pcap(), *names, keys=phase.table())
+    whole = "decrypted, integrity not checked"
+    assert lines == [
+        *[["1", "", "SA"], ["2", "", "SA"], ["3", "", ""], ["4", "", "KE,No"], ["5", "", "KE,No"]],
+        *([str(number), whole, ""] for number in range(6, 10)),
+        *[["10", whole, "ID,CERT,HASH"], ["11", "", ""], ["12", "", ""], ["13", whole, "ID,HASH"]],
+    ]
+
+
+@pytest.mark.turns
+def test_a_message_of_ikev1_without_fragments_and_in_fragments_is_one_message(tshark):
+    """Without fragments of IKE, it has two of IP."""
+    phase = FragmentedPhase()
+    capture = phase.capture(phase.fifth, *phase.fragments, *ikev1.fragments(phase.fifth, 1000))
+    names = ("frame.number", "ikex.verified", "ikex.payload")
+    lines = fields(tshark, capture, *names, only="ikex.verified", keys=phase.table())
+    assert lines == [
+        ["6", "False", "ID,CERT,HASH"],
+        *([str(number), "False", ""] for number in range(7, 14)),
+        ["14", "False", "ID,HASH"],
+    ]
+
+
+@pytest.mark.turns
+def test_a_wrong_key_of_ikev1_is_a_finding(tshark):
+    """The keys name the IKE SA by the initiator's cookie. `ikeanalyze` reports that such a key fits no message."""
+    phase = FragmentedPhase()
+    capture = phase.capture(*phase.fragments)
+    wrong = phase.table(Random(1).randbytes(32))
+    lines = fields(tshark, capture, "frame.number", "ikex.decryption", only="ikex.decryption", keys=wrong)
+    assert lines == [[str(number), "no matching key"] for number in range(5, 11)]
+    reported = findings(tshark, capture, keys=wrong)
+    assert (10, "None of the keys of this IKE SA decrypts the message") in reported
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["keys with cookies", "logs without them"])
+def test_peers_of_ikev1_with_different_keys(tshark, named):
+    """With different pre-shared keys, the peers derive different keys: each message needs those of its sender."""
+    faults = CAPTURES / "faults"
+    logs = [faults / f"ikev1-wrong-psk.{side}.log.gz" for side in ("initiator", "responder")]
+    keys = b"".join(gzip.decompress(path.read_bytes()) for path in logs)
+    if named:
+        found = [key for path in logs for key in read_keys(str(path)).phase1]
+        assert (len(found), len({key.cookie_i for key in found})) == (2, 1)
+        keys = "".join(f"{key.cookie_i.hex()},{key.key.hex()}\n" for key in found)
+    capture = faults / "ikev1-wrong-psk.pcapng"
+    names = ("ikex.sender", "ikex.payload", "ikex.verified", "ikex.outcome", "ikex.reason")
+    lines = fields(tshark, capture, *names, only="ikex.verified", keys=keys)
+    [(outcome, reason)] = ikeanalyze.read(capture, keys=logs).handshakes.select("outcome", "reason").rows()
+    assert (outcome, reason) == ("failed", "PAYLOAD-MALFORMED")
+    first, second = (
+        [side, inside, "False", outcome, reason] for side, inside in (("initiator", "ID,HASH"), ("responder", "HASH,N"))
+    )
+    assert lines == [first, second] * 4
 
 
 def test_keys_in_the_personal_folder_are_used(tshark):
