@@ -71,7 +71,9 @@ return {
                 .. "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy =
             "Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
-                .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+                .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs. "
+                .. "Some responders (OpenIKED) end IKE_AUTH likewise if they refuse the CHILD_SA: compare the ESP "
+                .. "proposals, too.",
     },
     {
         code = "aaa-rejected", effect = "stopped", confidence = "consistent with",
