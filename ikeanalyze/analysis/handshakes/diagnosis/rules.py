@@ -1378,14 +1378,16 @@ RULES: Final = (
     Rule(
         code="intermediate-not-supported",
         effect=Effect.WEAKENED,
-        confidence=Confidence.CERTAIN,
+        confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.1; RFC 9370, 2.2.1",
         subject=Subject.INIT_RESPONSE,
         when=lambda s: _lost_addke(s) and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports,
-        sentence="The initiator offered an additional key exchange, but the responder does not support "
-        "IKE_INTERMEDIATE: the IKE SA has none ({key_exchange} alone).",
-        remedy="If the additional key exchange is for protection against quantum computers, update the responder, or "
-        "let the initiator require it.",
+        sentence="The initiator offered an additional key exchange, and the IKE SA has none ({key_exchange} alone). The "
+        "responder did not announce IKE_INTERMEDIATE: consistent with one that does not support it, or that allows none of "
+        "the offered methods.",
+        remedy="If the additional key exchange is for protection against quantum computers, compare the methods that both "
+        "sides allow, or update the responder, and let the initiator require one. A responder that supports "
+        "IKE_INTERMEDIATE may announce it only if it chose an additional key exchange (strongSwan).",
     ),
     Rule(
         code="addke-left-out",
