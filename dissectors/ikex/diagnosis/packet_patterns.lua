@@ -278,7 +278,8 @@ return {
                 .. "with a firewall that blocks the port{behind_responder}.",
         remedy =
             "Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
-                .. "on it.",
+                .. "on it. A responder that restarted after IKE_SA_INIT does not know the IKE SA, and may ignore the "
+                .. "request without a message in its log (strongSwan).",
     },
     {
         code = "one-way", effect = "stopped", confidence = "consistent with",

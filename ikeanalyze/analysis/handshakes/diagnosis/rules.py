@@ -957,7 +957,8 @@ RULES: Final = (
         "port and never answered, and the responder sent nothing from it in the whole capture: consistent with "
         "a firewall that blocks the port{behind_responder}.",
         remedy="Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
-        "on it.",
+        "on it. A responder that restarted after IKE_SA_INIT does not know the IKE SA, and may ignore the request without "
+        "a message in its log (strongSwan).",
         also=True,
     ),
     Rule(
@@ -1315,7 +1316,8 @@ RULES: Final = (
         sentence="The connection was set up and lost later: the {later_type} request of the {later_by} was sent "
         "{later_sent} and never answered.",
         remedy="Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
-        "address or port (NAT), or lost its network.",
+        "address or port (NAT), or lost its network. An ICMP error in the capture comes from the host that refuses the "
+        "packets: after port unreachable of the other side, its host is up, and its IKE daemon does not run.",
     ),
     Rule(
         code="retransmission-storm",
