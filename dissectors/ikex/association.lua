@@ -404,7 +404,8 @@ local function find_without_spi(group, address, protocol)
 end
 
 -- The candidate of another version, and unanswered, whose request a message refuses (RFC 7296, 2.5); nil if none.
--- `receiver`: the endpoint that it was sent to, whatever the flags: strongSwan's refusal of IKEv1 has the Initiator flag.
+-- `receiver`: the endpoint that it was sent to, whatever the flags: strongSwan's refusal of IKEv1 has the flag of the
+-- initiator.
 local function find_refused(group, parsed, receiver)
     local head = parsed.head
     local candidate = head.spi_r == NO_SPI and group.by_endpoint[receiver]

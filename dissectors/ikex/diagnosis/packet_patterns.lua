@@ -197,10 +197,11 @@ return {
     {
         code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 9242, 3.1", subject = "REQUEST",
-        -- without a choice of the responder, the capture lacks the response that may have announced it
+        -- without a choice of the responder, the capture lacks the response that may have announced it; a second
+        -- IKE_INTERMEDIATE follows one that was answered
         when = function(f)
-            return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.key_exchange ~= nil
-                and not f.responder_supports_intermediate
+            return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.last_message_id == 1
+                and f.key_exchange ~= nil and not f.responder_supports_intermediate
         end,
         sentence =
             "The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "

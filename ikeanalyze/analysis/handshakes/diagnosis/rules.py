@@ -869,10 +869,12 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.1",
         subject=Subject.REQUEST,
-        # without a choice of the responder, the capture lacks the response that may have announced it
+        # without a choice of the responder, the capture lacks the response that may have announced it; a second
+        # IKE_INTERMEDIATE follows one that was answered
         when=lambda s: (
             _without_response(s)
             and s.last_type == _IKE_INTERMEDIATE
+            and s.last_message_id == 1
             and s.key_exchange is not None
             and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports
         ),
