@@ -404,9 +404,11 @@ local function find_without_spi(group, address, protocol)
 end
 
 -- The candidate of another version, and unanswered, whose request a message refuses (RFC 7296, 2.5); nil if none.
-local function find_refused(group, parsed, endpoint)
+-- `receiver`: the endpoint that it was sent to, whatever the flags: strongSwan's refusal of IKEv1 has the flag of the
+-- initiator.
+local function find_refused(group, parsed, receiver)
     local head = parsed.head
-    local candidate = head.spi_r == NO_SPI and group.by_endpoint[endpoint]
+    local candidate = head.spi_r == NO_SPI and group.by_endpoint[receiver]
     if not candidate or candidate.protocol == head.major or candidate.answered or candidate.spi_known then
         return nil
     end
@@ -496,7 +498,8 @@ function Association:associate(parsed)
     elseif not init then
         -- the response with this SPI is not in the capture
         local only = head.spi_r == NO_SPI and head.major == 2 and group.count == 1 and group.only
-        local refused = find_refused(group, parsed, endpoint)
+        local receiver = self:resolve_alias(format_endpoint(parsed.destination, parsed.destination_port))
+        local refused = find_refused(group, parsed, receiver)
         if refused then
             return refused.sa
         end

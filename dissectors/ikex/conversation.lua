@@ -146,11 +146,22 @@ function Conversation:of_hosts(sa)
     return list
 end
 
+-- Whether a message of an IKE SA of IKEv1, or in IKEv1, comes from the host that sent the first one.
+local function is_from_first_sender(sa, parsed)
+    if sa.initiator == sa.responder then
+        return parsed.source_port == sa.initiator_port
+    end
+    return parsed.source == sa.initiator
+end
+
 -- Whether the initiator sent a message of IKEv2: its flag, unless that contradicts the addresses of IKE_SA_INIT. No NAT
--- and no MOBIKE turns these round, since they give a host another address than that of its peer.
+-- and no MOBIKE turns these round, since they give a host another address than that of its peer. The flag does not
+-- count either in a message that refuses a request of IKEv1.
 local function is_from_initiator(sa, parsed)
     local flag, path = parsed.head.from_initiator, sa.first_path
-    if not path or parsed.init then
+    if sa.version == 1 then
+        return is_from_first_sender(sa, parsed)
+    elseif not path or parsed.init then
         return flag
     elseif flag then
         return not (parsed.source == path.responder and parsed.destination == path.initiator)
@@ -191,12 +202,7 @@ local function find_roles(sa, parsed)
         local sender = is_from_initiator(sa, parsed)
         return sender, sender ~= head.response, head.response
     end
-    local sender
-    if sa.initiator == sa.responder then
-        sender = parsed.source_port == sa.initiator_port
-    else
-        sender = parsed.source == sa.initiator
-    end
+    local sender = is_from_first_sender(sa, parsed)
     if head.exchange == INFORMATIONAL_V1 then
         return sender, sender, false
     end

@@ -189,13 +189,13 @@ local function find_proof(sa)
     if sa.version == 1 then
         return find_proof_v1(sa)
     end
-    local last
+    local last, rejection
     for _, content in ipairs(sa.contents or {}) do
         local proves = content.encrypted -- anyone can send a message in the clear
         if proves and content.pair.exchange == INFORMATIONAL and content.from_initiator and not content.response then
             local error_notify = contents.error_notify(content)
             if error_notify and error_notify.type == AUTHENTICATION_FAILED then
-                return "failed", names.of(names.notify, error_notify.type)
+                rejection = names.of(names.notify, error_notify.type)
             end
         elseif proves and AUTHS[content.pair.exchange] and content.response and content.pair.requested_by_initiator then
             if not last or content.pair.message_id >= last.pair.message_id then
@@ -204,13 +204,15 @@ local function find_proof(sa)
         end
     end
     if not last then
-        return nil
+        return rejection and "failed", rejection
     end
     local error_notify = contents.error_notify(last)
     -- a response without an AUTH payload ends IKE_AUTH if the initiator authenticates itself more often (RFC 4739)
     local has_ended = not contents.each(last, message.EAP)() and (contents.each(last, message.SA)()
         or contents.each(last, message.AUTH)() and not announces_another_auth(sa, last.pair))
-    if has_ended and not (error_notify and FATAL[error_notify.type]) then
+    if rejection and (has_ended or not error_notify) then -- otherwise the response had nothing that could be rejected
+        return "failed", rejection
+    elseif has_ended and not (error_notify and FATAL[error_notify.type]) then
         return "established"
     elseif error_notify then
         return "failed", names.of(names.notify, error_notify.type)

@@ -50,6 +50,15 @@ def refuse_version_1():
     return messages, [("IKEv1", "192.0.2.1", "failed", "INVALID_MAJOR_VERSION")]
 
 
+def refuse_version_1_with_the_flag_of_the_initiator():
+    """strongSwan 6.1 sets the Initiator and the Response flag; the request may be repeated, and refused each time."""
+    messages, expected = refuse_version_1()
+    request, refusal = messages
+    data = refusal.datagrams[0]
+    refusal = replace(refusal, datagrams=(data[:19] + bytes([ike.INITIATOR | ike.RESPONSE]) + data[20:],))
+    return [request, refusal, request, refusal], expected
+
+
 def forge_a_refusal():
     """Anyone can send it. The responder speaks IKEv2, as its own response shows."""
     handshake = Handshake(1)
@@ -67,7 +76,14 @@ def refuse_another_message():
     ]
 
 
-CASES = [refuse_version_3, refuse_version_2, refuse_version_1, forge_a_refusal, refuse_another_message]
+CASES = [
+    refuse_version_3,
+    refuse_version_2,
+    refuse_version_1,
+    refuse_version_1_with_the_flag_of_the_initiator,
+    forge_a_refusal,
+    refuse_another_message,
+]
 each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 
 
@@ -95,11 +111,16 @@ def test_the_plugin_has_the_refusal(make, tshark):
     assert [(row[3], row[13], row[-1] if row[-1] != "-" else None) for row in rows] == [row[1:] for row in expected]
 
 
-@pytest.mark.parametrize("make", [refuse_version_2, refuse_version_1], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [refuse_version_2, refuse_version_1, refuse_version_1_with_the_flag_of_the_initiator],
+    ids=lambda make: make.__name__,
+)
 def test_a_refused_version_has_a_diagnosis_with_the_refusal_as_evidence(make, tshark):
-    capture = make_capture(make()[0])
+    messages = make()[0]
+    capture = make_capture(messages)
     [entry] = ikeanalyze.read(capture).handshakes["diagnosis"][0]
-    assert (entry["code"], entry["frames"]) == ("version-refused", [2])
+    assert (entry["code"], entry["frames"]) == ("version-refused", list(range(2, len(messages) + 1, 2)))
     names = [f"ikex.diagnosis.{name}" for name in ("code", "message")]
     rows = fields(tshark, capture, *names, only="ikex.handshake == 1")
     assert {tuple(row) for row in rows} == {(entry["code"], entry["message"])}

@@ -263,6 +263,8 @@ return {
             .. "{later_sent} and never answered.",
         remedy =
             "Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
-                .. "address or port (NAT), or lost its network.",
+                .. "address or port (NAT), or lost its network. An ICMP error in the capture comes from the host that "
+                .. "refuses the packets: after port unreachable of the other side, its host is up, and its IKE daemon "
+                .. "does not run.",
     },
 }

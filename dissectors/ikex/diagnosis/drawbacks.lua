@@ -57,17 +57,19 @@ return {
             .. "announce IKEV2_FRAGMENTATION_SUPPORTED.",
     },
     {
-        code = "intermediate-not-supported", effect = "weakened", confidence = "certain",
+        code = "intermediate-not-supported", effect = "weakened", confidence = "consistent with",
         rfc = "RFC 9242, 3.1; RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
         when = function(f)
             return is_without_addke(f) and not f.responder_supports_intermediate
         end,
         sentence =
-            "The initiator offered an additional key exchange, but the responder does not support IKE_INTERMEDIATE: "
-                .. "the IKE SA has none ({key_exchange} alone).",
+            "The initiator offered an additional key exchange, and the IKE SA has none ({key_exchange} alone). The "
+                .. "responder did not announce IKE_INTERMEDIATE: consistent with one that does not support it, or that "
+                .. "allows none of the offered methods.",
         remedy =
-            "If the additional key exchange is for protection against quantum computers, update the responder, or let "
-                .. "the initiator require it.",
+            "If the additional key exchange is for protection against quantum computers, compare the methods that both "
+                .. "sides allow, or update the responder, and let the initiator require one. A responder that supports "
+                .. "IKE_INTERMEDIATE may announce it only if it chose an additional key exchange (strongSwan).",
     },
     {
         code = "addke-left-out", effect = "weakened", confidence = "certain",

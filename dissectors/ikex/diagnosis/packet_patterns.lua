@@ -71,7 +71,9 @@ return {
                 .. "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy =
             "Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
-                .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+                .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs. "
+                .. "Some responders (OpenIKED) end IKE_AUTH likewise if they refuse the CHILD_SA: compare the ESP "
+                .. "proposals, too.",
     },
     {
         code = "aaa-rejected", effect = "stopped", confidence = "consistent with",
@@ -195,10 +197,11 @@ return {
     {
         code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 9242, 3.1", subject = "REQUEST",
-        -- without a choice of the responder, the capture lacks the response that may have announced it
+        -- without a choice of the responder, the capture lacks the response that may have announced it; a second
+        -- IKE_INTERMEDIATE follows one that was answered
         when = function(f)
-            return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.key_exchange ~= nil
-                and not f.responder_supports_intermediate
+            return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.last_message_id == 1
+                and f.key_exchange ~= nil and not f.responder_supports_intermediate
         end,
         sentence =
             "The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
@@ -276,7 +279,8 @@ return {
                 .. "with a firewall that blocks the port{behind_responder}.",
         remedy =
             "Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
-                .. "on it.",
+                .. "on it. A responder that restarted after IKE_SA_INIT does not know the IKE SA, and may ignore the "
+                .. "request without a message in its log (strongSwan).",
     },
     {
         code = "one-way", effect = "stopped", confidence = "consistent with",

@@ -208,15 +208,16 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
 def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> BoolArray:
     """Whether the initiator sent each datagram: a flag in IKEv2; with IKEv1 the initiator sends the first message.
 
-    The flag does not count if it contradicts the addresses of IKE_SA_INIT (`find_contradicted_flags`).
+    The flag does not count if it contradicts the addresses of IKE_SA_INIT (`find_contradicted_flags`), nor in a message
+    of IKEv2 that refuses a request of IKEv1, to whose exchanges it belongs.
     """
     result = datagrams.from_initiator.copy()
     contradicted = find_contradicted_flags(datagrams, handshake, count)
     result[contradicted] = ~result[contradicted]
-    ikev1_rows = np.flatnonzero(datagrams.is_ikev1)
-    if len(ikev1_rows):
+    if datagrams.is_ikev1.any():
         first = np.full(count, -1, np.int64)
         first[handshake[::-1]] = np.arange(len(handshake))[::-1]
+        ikev1_rows = np.flatnonzero(datagrams.is_ikev1 | datagrams.is_ikev1[first[handshake]])
         head = first[handshake[ikev1_rows]]
         same_host = datagrams.source[ikev1_rows] == datagrams.source[head]
         both_ends_alike = datagrams.source[head] == datagrams.destination[head]
@@ -333,13 +334,14 @@ class SpiDisambiguator:
         request = np.where(chosen.is_ikev1, init, ~chosen.is_response)
         endpoint = get_initiator_endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
         result: list[int] = []
+        receiver = get_initiator_endpoints(chosen, np.zeros(len(chosen), np.bool_))
         following = _find_following_spis(chosen, init & ~request)
         next_request = ~init & chosen.from_initiator & ~chosen.is_response & ~chosen.is_ikev1
         columns = (
-            *(init, request, next_request, endpoint, chosen.spi_r),
+            *(init, request, next_request, endpoint, receiver, chosen.spi_r),
             *(chosen.protocol, chosen.digest, chosen.datagram, chosen.first_ns, following),
         )
-        for is_first, asks, moves_on, end, spi_r, protocol, digest, datagram, time_ns, next_spi in zip(
+        for is_first, asks, moves_on, end, to, spi_r, protocol, digest, datagram, time_ns, next_spi in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             here = self._translated.get(end, end)
@@ -348,7 +350,9 @@ class SpiDisambiguator:
                 message = _InitDatagram(view, here, protocol, digest, datagram, spi_r, time_ns, next_spi)
                 candidate = self._assign_request(message) if asks else self._assign_response(message)
             else:
-                refused = None if spi_r else self._find_refused(here, protocol, self._clear.get(datagram, b""))
+                # the receiver, whatever the flags: strongSwan's refusal of IKEv1 has the Initiator flag
+                refused_end = self._translated.get(to, to)
+                refused = None if spi_r else self._find_refused(refused_end, protocol, self._clear.get(datagram, b""))
                 candidate = refused or self._assign_later_message(here, protocol, spi_r)
                 if moves_on and candidate.requests and candidate.moved_on_ns is None:
                     candidate.moved_on_ns = time_ns

@@ -3,7 +3,8 @@
 IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 4739; RFC 5998):
 
 1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects
-   the responder with AUTHENTICATION_FAILED in an INFORMATIONAL request.
+   the responder with AUTHENTICATION_FAILED in an INFORMATIONAL request. The error notify is the reason if there are
+   both: without an AUTH payload there is nothing that the initiator could have rejected.
 2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload, and neither it nor its request has
    ANOTHER_AUTH_FOLLOWS. A response with the Child SA ends IKE_AUTH in any case: it has no AUTH payload if the initiator
    authenticates itself more often than the responder. An error notify in the same message only concerns the first Child
@@ -92,6 +93,8 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
         bool(last.get_bodies(PayloadType.SA))
         or (bool(last.get_bodies(PayloadType.AUTH)) and not _announces_another_auth(auths, last.message_id))
     )
+    if error is not None and not ended:
+        return DecryptedOutcome(Outcome.FAILED, error, False, auth, None)
     if rejection is not None:
         return DecryptedOutcome(Outcome.FAILED, rejection, False, auth, None)
     if ended and error not in _FATAL:

@@ -645,7 +645,8 @@ RULES: Final = (
         sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
         "and an AUTH payload, but for a notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
-        "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+        "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs. Some responders "
+        "(OpenIKED) end IKE_AUTH likewise if they refuse the CHILD_SA: compare the ESP proposals, too.",
     ),
     Rule(
         code="aaa-rejected",
@@ -868,10 +869,12 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.1",
         subject=Subject.REQUEST,
-        # without a choice of the responder, the capture lacks the response that may have announced it
+        # without a choice of the responder, the capture lacks the response that may have announced it; a second
+        # IKE_INTERMEDIATE follows one that was answered
         when=lambda s: (
             _without_response(s)
             and s.last_type == _IKE_INTERMEDIATE
+            and s.last_message_id == 1
             and s.key_exchange is not None
             and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports
         ),
@@ -956,7 +959,8 @@ RULES: Final = (
         "port and never answered, and the responder sent nothing from it in the whole capture: consistent with "
         "a firewall that blocks the port{behind_responder}.",
         remedy="Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
-        "on it.",
+        "on it. A responder that restarted after IKE_SA_INIT does not know the IKE SA, and may ignore the request without "
+        "a message in its log (strongSwan).",
         also=True,
     ),
     Rule(
@@ -1314,7 +1318,8 @@ RULES: Final = (
         sentence="The connection was set up and lost later: the {later_type} request of the {later_by} was sent "
         "{later_sent} and never answered.",
         remedy="Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
-        "address or port (NAT), or lost its network.",
+        "address or port (NAT), or lost its network. An ICMP error in the capture comes from the host that refuses the "
+        "packets: after port unreachable of the other side, its host is up, and its IKE daemon does not run.",
     ),
     Rule(
         code="retransmission-storm",
@@ -1377,14 +1382,16 @@ RULES: Final = (
     Rule(
         code="intermediate-not-supported",
         effect=Effect.WEAKENED,
-        confidence=Confidence.CERTAIN,
+        confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.1; RFC 9370, 2.2.1",
         subject=Subject.INIT_RESPONSE,
         when=lambda s: _lost_addke(s) and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports,
-        sentence="The initiator offered an additional key exchange, but the responder does not support "
-        "IKE_INTERMEDIATE: the IKE SA has none ({key_exchange} alone).",
-        remedy="If the additional key exchange is for protection against quantum computers, update the responder, or "
-        "let the initiator require it.",
+        sentence="The initiator offered an additional key exchange, and the IKE SA has none ({key_exchange} alone). The "
+        "responder did not announce IKE_INTERMEDIATE: consistent with one that does not support it, or that allows none of "
+        "the offered methods.",
+        remedy="If the additional key exchange is for protection against quantum computers, compare the methods that both "
+        "sides allow, or update the responder, and let the initiator require one. A responder that supports "
+        "IKE_INTERMEDIATE may announce it only if it chose an additional key exchange (strongSwan).",
     ),
     Rule(
         code="addke-left-out",

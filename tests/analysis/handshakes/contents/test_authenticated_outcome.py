@@ -111,6 +111,15 @@ CASES = {
         ("failed", "AUTHENTICATION_FAILED"),
         None,
     ),
+    # OpenIKED 7.4 refuses a CHILD_SA so; strongSwan's initiator then misses the AUTH payload
+    "the responder refuses, and the initiator refuses that": (
+        lambda sa: [
+            *sa.authenticated(response=[ike.notify(ike.NO_PROPOSAL_CHOSEN)]),
+            *sa.swap(ike.INFORMATIONAL, [FAILED], []),
+        ],
+        ("failed", "NO_PROPOSAL_CHOSEN"),
+        None,
+    ),
     "the initiator goes": (
         lambda sa: [*sa.authenticated(), *sa.swap(ike.INFORMATIONAL, [ike.delete()], [])],
         ("established", None),

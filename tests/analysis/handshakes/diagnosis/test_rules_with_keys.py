@@ -80,6 +80,15 @@ def test_the_initiator_refuses_the_responder():
     ]
 
 
+def test_the_initiator_refuses_a_response_that_refused_the_child_sa():
+    """Without an AUTH payload in the response, credentials are not the cause."""
+    sa = classic()
+    messages = refused(sa, [ME, PSK, *CHILD], [ike.notify(ike.NO_PROPOSAL_CHOSEN)], by_initiator=True)
+    [(code, confidence, message)] = diagnose(sa, messages)
+    assert (code, confidence) == ("no-proposal-chosen", "certain")
+    assert "ended IKE_AUTH with NO_PROPOSAL_CHOSEN" in message
+
+
 def test_the_responder_has_another_identity_than_the_initiator_wants():
     sa = classic()
     wanted = ike.identification(ike.ID_R, b"sun.example")
