@@ -5,7 +5,7 @@ of its own, which has another message ID (RFC 2408, section 4.8). Nothing in it 
 the latest one in which its sender has not sent the message that was to follow. All messages are encrypted, and their
 sizes tell nothing: without keys no refusal is found.
 
-A refusal does not count if a later quick mode for the same networks was answered.
+A refusal does not count if a later quick mode for the same networks was accepted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _NO_IDENTITIES: Final = (b"", b"")
 
 
 class QuickMode(Struct):
-    """A quick mode: its first message, the response, and the third message, by which its sender accepts the response."""
+    """A quick mode: first message, response, and third message, by which the sender of the first accepts the response."""
 
     exchange: int  # row of the exchange of its first two messages
     from_initiator: bool
