@@ -14,8 +14,8 @@ local names = require("ikex.names")
 local Keyring = {}
 Keyring.__index = Keyring
 
--- Trials of key sets without SPIs and nonces, in total, and of IKEv1 keys without a cookie for IKE SAs that have another
--- key. They take some seconds.
+-- Trials in total, which take some seconds: of key sets without SPIs and nonces, and of IKEv1 keys without a cookie for
+-- IKE SAs that have another key.
 local TRIALS = compat.has_ciphers and 20000 or 4000
 local MAX_PADDING = 255 -- the pad length is one byte
 local MIN_PADDING = 4 -- implementations pad to a multiple of this without need

@@ -27,7 +27,7 @@ _NO_IDENTITIES: Final = (b"", b"")
 
 
 class QuickMode(Struct):
-    """A quick mode: first message, response, and third message, by which the sender of the first accepts the response."""
+    """A quick mode: its first message, the response, and the third message, which accepts the response."""
 
     exchange: int  # row of the exchange of its first two messages
     from_initiator: bool
