@@ -34,8 +34,8 @@ _MIN_LOG_SPAN: Final = 20
 #: Vega's text for screen readers that only repeats the caption. Marks with an `aria-label` keep their role: without
 #: one, the label is not allowed.
 _CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-object"')
-#: Altair compares each part of a chart with its schema whenever one is made, for better messages to who writes a chart:
-#: half the time of a page with figures. Tests compare the finished charts.
+#: Altair validates each part of a chart against its schema as soon as it is made, which explains mistakes better to the
+#: author of a chart, and takes half the time of a page with figures. Tests validate the finished charts.
 _unchecked: Final = schemapi.debug_mode(False)
 _SAID: Final = "said:N"
 #: Shapes of points and dashes of lines of groups, in order.
