@@ -34,6 +34,18 @@ for number in range(int(sys.argv[3])):
     opened.sendto((number.to_bytes(4, "big") + stamp).ljust(int(sys.argv[5]), b"."), target)
     time.sleep(float(sys.argv[4]))
 """
+_HAND_OVER = """
+import os, socket, sys
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.bind(("127.0.0.1", 0))
+for number in range(1, int(sys.argv[3]) + 1):
+    opened.sendto(bytes(int(sys.argv[4])), (sys.argv[1], int(sys.argv[2])))
+    if number % 500 == 0 or number == int(sys.argv[3]):
+        own.sendto(b"last", own.getsockname())
+        own.recv(10)
+"""
 
 
 @dataclass
@@ -85,3 +97,13 @@ def there(network: LabNetwork, count: int, **how: float) -> list[Arrival]:
 def back(network: LabNetwork, count: int, **how: float) -> list[Arrival]:
     """From the responder to the initiator."""
     return send(network.responder, network.initiator, network.initiator_address, count, **how)
+
+
+def hand_over(network: LabNetwork, count: int, *, size: int = 1) -> None:
+    """Send datagrams from the initiator to a closed port of the responder; returns when the path has their frames.
+
+    A busy kernel hands frames over after their senders have gone on, those of one processor in order and to at most
+    1000 of them: the sender stays on one and waits for datagrams to itself in between.
+    """
+    command = [sys.executable, "-c", _HAND_OVER, network.responder_address, "9", str(count), str(size)]
+    subprocess.run(network.initiator.command(*command), check=True, timeout=60)

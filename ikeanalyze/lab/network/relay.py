@@ -154,6 +154,11 @@ def _relay_until_signal(routes: list[tuple[socket.socket, socket.socket, RelayDi
                     direction.overflowed += 1  # the interface is down, or its queue is full
 
 
+def _end(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the counting
+    sys.exit()
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Read the options and relay frames."""
     parser = argparse.ArgumentParser(prog="ikeanalyze.lab.network.relay")
@@ -169,7 +174,7 @@ def main(arguments: list[str] | None = None) -> None:
         RelayDirection(delay / 1e3, options.jitter_ms / 1e3, loss / 100, rate * 1e3, random.Random(rng.random()))
         for delay, loss, rate in zip(options.delay_ms, options.loss_percent, options.rate_kbps, strict=True)
     )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, _end)
     waiting = os.open(options.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if options.waiting else None
     try:
         relay_frames(options.interfaces[0], options.interfaces[1], there, back, waiting)

@@ -1,7 +1,6 @@
 """Parameters of an emulated link, its effect between two hosts, and losses after the capture point."""
 
 import signal
-import sys
 import time
 from math import sqrt
 
@@ -98,8 +97,7 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(network):
     emulator = relayed(sandbox, network, LinkConditions(rtt_ms=2))
     count = 12_000
     emulator.process.send_signal(signal.SIGSTOP)
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({network.responder_address!r}, 9))"
-    run_command(network.initiator.command(sys.executable, "-c", code))
+    traffic.hand_over(network, count)
     assert emulator.count_in_flight() >= 1  # it has read none of them
     emulator.process.send_signal(signal.SIGCONT)
     emulation.wait_until_idle([emulator], 60)
@@ -114,8 +112,7 @@ def test_what_the_relay_has_not_read_at_its_end_is_counted(network):
     sandbox, network = network
     emulator = relayed(sandbox, network, LinkConditions(rtt_ms=2))
     emulator.process.send_signal(signal.SIGSTOP)
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(50): s.sendto(b'x', ({network.responder_address!r}, 9))"
-    run_command(network.initiator.command(sys.executable, "-c", code))
+    traffic.hand_over(network, 50)
     emulator.process.terminate()  # it sees both signals when it goes on
     emulator.process.send_signal(signal.SIGCONT)
     there = emulator.stop()["there"]
@@ -128,9 +125,8 @@ def test_a_link_is_calm_when_all_has_arrived(network):
     sandbox, network = network
     emulator = relayed(sandbox, network, LinkConditions(rate_kbps=50))
     # 20 frames of 1042 bytes, 167 ms each; that nobody listens, each is told about by ICMP
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({network.responder_address!r}, 9))"
     began = time.monotonic()
-    run_command(network.initiator.command(sys.executable, "-c", code))
+    traffic.hand_over(network, 20, size=1000)
     emulation.wait_until_idle([emulator], 0.2)
     assert emulator.count_in_flight() > 1
     emulation.wait_until_idle([emulator], 60)
@@ -150,8 +146,7 @@ def test_what_the_kernel_holds_back_is_counted(network):
     except LabError:
         pytest.skip("this kernel has no tbf")
     emulator.kind = "netem"
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({network.responder_address!r}, 9))"
-    run_command(network.initiator.command(sys.executable, "-c", code))
+    traffic.hand_over(network, 20, size=1000)
     assert 10 < emulator.count_in_flight() <= 20
 
 
