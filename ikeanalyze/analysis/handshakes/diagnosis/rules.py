@@ -25,7 +25,7 @@ from ikeanalyze.wire.registries.icmp import IcmpProblem
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import LIBRESWAN_USE_PPK_INT, NotifyType
 
 # Names in the columns of the handshakes table: exchanges, notifies, and those of IKEv1.
 _IKE_SA_INIT: Final = ExchangeType.IKE_SA_INIT.label
@@ -76,9 +76,8 @@ _STORM: Final = 10
 _CHILD_ROOM: Final = 117
 #: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 _CHILD_BYTES: Final = 60
-#: A responder announces one of them if it accepts a PPK. The last one is libreswan's number for USE_PPK_INT from before
-#: RFC 9867.
-_PPK_NOTIFIES: Final = frozenset((_USE_PPK, _USE_PPK_INT, "50209"))
+#: A responder announces one of them if it accepts a PPK.
+_PPK_NOTIFIES: Final = frozenset((_USE_PPK, _USE_PPK_INT, str(LIBRESWAN_USE_PPK_INT)))
 _SUCCEEDED: Final[tuple[OutcomeName, ...]] = ("completed", "established")
 _STOPPED: Final[tuple[OutcomeName, ...]] = ("failed", "unanswered", "half-open", "cut")
 #: Exchanges of IKEv1's main mode before the encrypted one.
