@@ -121,6 +121,13 @@ function providers.responder_accepts_ppk(facts)
     return content ~= nil and (contents.notify(content, USE_PPK) ~= nil or contents.accepts_ppk(content))
 end
 
+-- Whether both sides announce a PPK on which AUTH depends (RFC 8784, 3). One in IKE_INTERMEDIATE is confirmed before.
+function providers.uses_ppk_in_auth(facts)
+    local request, response = facts.sa.init_request, facts.sa.init_response
+    return request ~= nil and response ~= nil and contents.notify(request, USE_PPK) ~= nil
+        and contents.notify(response, USE_PPK) ~= nil
+end
+
 -- The notifies that asked for another IKE_SA_INIT request, in order; the last one may have had no further request.
 local function list_refusals(facts)
     local refusals = {}

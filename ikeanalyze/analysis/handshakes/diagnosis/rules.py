@@ -461,9 +461,8 @@ RULES: Final = (
         rfc="RFC 7296, 2.21.2; RFC 8784, 3",
         subject=Subject.REFUSAL,
         when=lambda s: (
-            _auth_failed(s)
-            and _USE_PPK in s.initiator_supports
-            and bool(_PPK_NOTIFIES.intersection(s.responder_supports))
+            # a PPK in IKE_INTERMEDIATE is confirmed before IKE_AUTH
+            _auth_failed(s) and _USE_PPK in s.initiator_supports and _USE_PPK in s.responder_supports
         ),
         sentence="The responder refused the initiator's authentication with {reason}{identities}. Both sides announced a "
         "post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
