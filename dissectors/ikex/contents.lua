@@ -21,7 +21,7 @@ local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 
 local IKE_SESSION_RESUME = 38
 local ADDITIONAL_KEY_EXCHANGE, INVALID_KE_PAYLOAD = 16441, 17
 local TICKET_LT_OPAQUE, TICKET_OPAQUE = 16409, 16413
-local PPK_IDENTITY, USE_PPK_INT = 16436, 16445
+local USE_PPK, PPK_IDENTITY, USE_PPK_INT = 16435, 16436, 16445
 local LIBRESWAN_USE_PPK_INT = 50209 -- from before RFC 9867
 local LIFETIME_BYTES = 4 -- before the ticket in TICKET_LT_OPAQUE
 local IKE = 1 -- protocol of a proposal
@@ -118,9 +118,14 @@ function contents.notify(content, kind)
     return nil
 end
 
---- Whether an IKE_SA_INIT response accepts a PPK in IKE_INTERMEDIATE (RFC 9867).
-function contents.accepts_ppk(content)
+--- Whether an IKE_SA_INIT message announces a PPK in IKE_INTERMEDIATE (RFC 9867).
+function contents.announces_intermediate_ppk(content)
     return contents.notify(content, USE_PPK_INT) ~= nil or contents.notify(content, LIBRESWAN_USE_PPK_INT) ~= nil
+end
+
+--- Whether an IKE_SA_INIT message announces a PPK in IKE_AUTH (RFC 8784) or IKE_INTERMEDIATE.
+function contents.announces_ppk(content)
+    return contents.notify(content, USE_PPK) ~= nil or contents.announces_intermediate_ppk(content)
 end
 
 --- The first error notify of a content.
@@ -179,7 +184,7 @@ local function decode_init(sa, content)
         sa.nonces = sa.init_request and nonce_of(sa.init_request) .. nonce_of(content)
         sa.negotiation = begin_negotiation("IKE SA", content)
         sa.additional = #sa.negotiation.left
-        sa.accepts_ppk = contents.accepts_ppk(content) or nil
+        sa.accepts_ppk = contents.announces_intermediate_ppk(content) or nil
     end
 end
 

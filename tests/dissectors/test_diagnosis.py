@@ -240,6 +240,8 @@ TRACES = {
     "a required PPK": lambda: stop_after_init().packets,
     "a required PPK behind a NAT": lambda: stop_after_init(nat=True).packets,
     "set up without the offered PPK": lambda: continue_without_ppk().packets,
+    "a required PPK in IKE_INTERMEDIATE": lambda: stop_after_init(offered=16445).packets,
+    "set up without the PPK that was offered for IKE_INTERMEDIATE": lambda: continue_without_ppk(offered=50209).packets,
     "an accepted PPK": lambda: stop_after_init([50209]).packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),

@@ -113,12 +113,12 @@ end
 -- Whether the initiator offers a PPK, and whether the responder accepts one (RFC 8784, 3; RFC 9867).
 function providers.initiator_offers_ppk(facts)
     local content = facts.sa.init_request
-    return content ~= nil and contents.notify(content, USE_PPK) ~= nil
+    return content ~= nil and contents.announces_ppk(content)
 end
 
 function providers.responder_accepts_ppk(facts)
     local content = facts.sa.init_response
-    return content ~= nil and (contents.notify(content, USE_PPK) ~= nil or contents.accepts_ppk(content))
+    return content ~= nil and contents.announces_ppk(content)
 end
 
 -- Whether both sides announce a PPK on which AUTH depends (RFC 8784, 3). One in IKE_INTERMEDIATE is confirmed before.
