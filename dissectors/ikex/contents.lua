@@ -7,6 +7,7 @@ local Association = require("ikex.association")
 local Datagram = require("ikex.datagram")
 local ikev1 = require("ikex.ikev1")
 local ikev1_fragments = require("ikex.ikev1_fragments")
+local key_changes = require("ikex.key_changes")
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
 local PacketQueue = require("ikex.packet_queue")
@@ -20,6 +21,8 @@ local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 
 local IKE_SESSION_RESUME = 38
 local ADDITIONAL_KEY_EXCHANGE, INVALID_KE_PAYLOAD = 16441, 17
 local TICKET_LT_OPAQUE, TICKET_OPAQUE = 16409, 16413
+local USE_PPK, PPK_IDENTITY, USE_PPK_INT = 16435, 16436, 16445
+local LIBRESWAN_USE_PPK_INT = 50209 -- from before RFC 9867
 local LIFETIME_BYTES = 4 -- before the ticket in TICKET_LT_OPAQUE
 local IKE = 1 -- protocol of a proposal
 local MAX_PREDECESSORS = 64 -- IKE SAs of the same hosts
@@ -115,6 +118,16 @@ function contents.notify(content, kind)
     return nil
 end
 
+--- Whether an IKE_SA_INIT message announces a PPK in IKE_INTERMEDIATE (RFC 9867).
+function contents.announces_intermediate_ppk(content)
+    return contents.notify(content, USE_PPK_INT) ~= nil or contents.notify(content, LIBRESWAN_USE_PPK_INT) ~= nil
+end
+
+--- Whether an IKE_SA_INIT message announces a PPK in IKE_AUTH (RFC 8784) or IKE_INTERMEDIATE.
+function contents.announces_ppk(content)
+    return contents.notify(content, USE_PPK) ~= nil or contents.announces_intermediate_ppk(content)
+end
+
 --- The first error notify of a content.
 function contents.error_notify(content)
     local data = content.data
@@ -171,7 +184,17 @@ local function decode_init(sa, content)
         sa.nonces = sa.init_request and nonce_of(sa.init_request) .. nonce_of(content)
         sa.negotiation = begin_negotiation("IKE SA", content)
         sa.additional = #sa.negotiation.left
+        sa.accepts_ppk = contents.announces_intermediate_ppk(content) or nil
     end
+end
+
+-- Note what a decrypted response to IKE_INTERMEDIATE shows. The responder names the PPK that it uses in PPK_IDENTITY.
+-- Without it, the IKE SA continues without a PPK (RFC 9867).
+local function decode_intermediate_response(content)
+    content.pair.intermediate = {
+        key_exchange = contents.first(content, message.KE) ~= nil,
+        ppk = contents.notify(content, PPK_IDENTITY) ~= nil,
+    }
 end
 
 -- What an IKE SA negotiated: {suite, nonces}.
@@ -282,27 +305,14 @@ local function add_content(capture, sa, datagram, content)
         decode_resume(capture, sa, content)
     elseif content.pair.exchange == CREATE_CHILD_SA then
         decode_create_child(capture, sa, content)
+    elseif content.pair.exchange == IKE_INTERMEDIATE and sa.accepts_ppk and content.response and content.encrypted then
+        decode_intermediate_response(content)
     end
     if content.encrypted then
         note_ticket(capture, sa, content)
     end
     follow_link(sa, content)
     decode_key_exchange(sa, content)
-end
-
--- The epoch of a message by order: the number of IKE_INTERMEDIATE exchanges before it.
-local function find_epoch(sa, pair)
-    local additional = sa.additional or 0
-    if pair.exchange ~= IKE_INTERMEDIATE then
-        return additional
-    end
-    local before = 0
-    for _, other in ipairs(sa.list) do
-        if other.exchange == IKE_INTERMEDIATE and other.message_id < pair.message_id then
-            before = before + 1
-        end
-    end
-    return math.min(before, additional)
 end
 
 local function add_fragment(capture, sa, datagram, decrypted, payloads)
@@ -339,7 +349,7 @@ local function decrypt(capture, sa, datagram)
     if not last or not last.inner or last.last ~= #data then
         return
     end
-    local epoch = find_epoch(sa, datagram.slot.pair)
+    local epoch = key_changes.epoch(sa, datagram.slot.pair)
     local encrypted = {
         data = data,
         start = last.first + (last.type == message.SKF and 4 or 0),
@@ -494,15 +504,14 @@ end
 --- Which keys are missing or wrong if no key decrypts a message and none decrypts another message of its epoch,
 -- although messages of other epochs are decrypted; nil otherwise. The IKE SA must be complete.
 function contents.missing_keys(sa, datagram)
-    local additional = sa.additional or 0
-    if not datagram.no_key or datagram.wrong_key or additional == 0 or not sa.decrypted_epochs then
+    if not datagram.no_key or datagram.wrong_key or not sa.decrypted_epochs then
         return nil
     end
-    local epoch = find_epoch(sa, datagram.slot.pair)
-    if sa.decrypted_epochs[epoch] then
+    local epoch, last = key_changes.epoch(sa, datagram.slot.pair), key_changes.last_epoch(sa)
+    if last == 0 or sa.decrypted_epochs[epoch] then
         return nil
     end
-    local when = epoch < additional and "before" or "after"
+    local when = epoch < last and "before" or "after"
     return string.format("the keys from %s its last IKE_INTERMEDIATE exchange are missing or wrong", when)
 end
 

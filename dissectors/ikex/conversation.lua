@@ -224,8 +224,17 @@ function Conversation.requested_pairs(pair)
     return sa.requests_responder
 end
 
+local function get_key(exchange, message_id, requester)
+    return (message_id * 256 + exchange) * 2 + (requester and 0 or 1)
+end
+
+--- The pair of an exchange type and message ID; `requester`: whether the initiator requests it. nil: there is none.
+function Conversation.find_pair(sa, exchange, message_id, requester)
+    return sa.pairs[get_key(exchange, message_id, requester)]
+end
+
 local function get_pair(sa, exchange, message_id, requester)
-    local key = (message_id * 256 + exchange) * 2 + (requester and 0 or 1)
+    local key = get_key(exchange, message_id, requester)
     local pair = sa.pairs[key]
     if not pair then
         pair = {

@@ -8,7 +8,8 @@ local glance = {}
 local byte, sub = string.byte, string.sub
 
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
-local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED, USE_PPK = 17, 16438, 16435 -- notifies
+local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED = 17, 16438 -- notifies
+local IS_PPK = { [16435] = true, [16445] = true, [50209] = true } -- the last one of libreswan from before RFC 9867
 local FIRST_ADDITIONAL, LAST_ADDITIONAL = 6, 12 -- transform types
 
 -- How many transforms from position `at` to `last` are additional key exchanges other than NONE; nil if they are
@@ -97,7 +98,7 @@ local function read(data, response)
             local type_high, type_low = byte(data, at + 6, at + 7)
             local notify = type_high * 256 + type_low
             supports = supports or notify == INTERMEDIATE_SUPPORTED
-            if notify < message.FIRST_STATUS and notify ~= INVALID_KE_PAYLOAD or notify == USE_PPK and not response then
+            if notify < message.FIRST_STATUS and notify ~= INVALID_KE_PAYLOAD or IS_PPK[notify] and not response then
                 return false
             end
         elseif kind == message.SA then

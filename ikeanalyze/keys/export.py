@@ -1,10 +1,10 @@
 """Export keys as Wireshark tables and as JSON. Only the owner can ever read the written files.
 
 Wireshark's table holds one key set per IKE SA, but the keys of an IKE SA change with each additional key exchange (RFC
-9370). If an IKE SA has several epochs, each epoch gets a directory, `epoch-0`, `epoch-1`..., whose tables have the
-names that Wireshark expects in a profile. `epoch-n` has for every IKE SA the keys after n additional key exchanges, or
-its last keys if it had fewer. So the last directory decrypts IKE_AUTH and everything after it, the others decrypt the
-IKE_INTERMEDIATE exchanges.
+9370) and with a PPK (RFC 9867) in IKE_INTERMEDIATE. If an IKE SA has several epochs, each epoch gets a directory,
+`epoch-0`, `epoch-1`..., whose tables have the names that Wireshark expects in a profile. `epoch-n` has for every IKE SA
+the keys after n changes, or its last keys if it had fewer. So the last directory decrypts IKE_AUTH and everything after
+it, the others decrypt the IKE_INTERMEDIATE exchanges.
 """
 
 import json

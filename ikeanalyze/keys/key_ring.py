@@ -1,8 +1,8 @@
 """Assign key sets to IKE SAs and decrypt their messages.
 
-An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, section 2.2.2),
-all with the same SPIs. Files give key sets in the order of their derivation, some with SPIs, some without, those of
-several IKE SAs mixed. The rules:
+An IKE SA has one key set after IKE_SA_INIT and one more after each IKE_INTERMEDIATE exchange with an additional key
+exchange (RFC 9370, section 2.2.2) or a PPK (RFC 9867), all with the same SPIs. Files give key sets in the order of
+their derivation, some with SPIs, some without, those of several IKE SAs mixed. The rules:
 
 1. Key sets with SPIs belong to the IKE SA with these SPIs; its chain begins with them, in file order.
 2. A key set without SPIs belongs to the IKE SA whose message it decrypts, and from then on to no other. A key set that
@@ -43,8 +43,8 @@ from ikeanalyze.keys.key_table import KeySetTable
 MAX_TRIALS: Final = 500_000
 #: Key sets that are tried after that.
 _MAX_NEAREST: Final = 64
-#: Exchanges of one IKE SA that are tried with unassigned key sets: seven additional key exchanges make eight key sets,
-#: and twice that allows for damaged messages.
+#: Exchanges of one IKE SA that are tried with unassigned key sets: seven additional key exchanges and a PPK make
+#: nine key sets, and the others allow for damaged messages.
 _MAX_EXCHANGES_TRIED: Final = 16
 #: Trials of one exchange's messages from one side: the first may be a damaged transmission.
 _MAX_TRANSMISSIONS_TRIED: Final = 2

@@ -25,6 +25,7 @@ from tests.analysis.handshakes.diagnosis.test_rules import (
     repeat_informational,
     stop_after_init,
 )
+from tests.analysis.handshakes.diagnosis.test_rules_with_keys import refuse_after_ppk_in_intermediate
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
 from tests.dissectors.differential import IKE, RECORDED
@@ -239,6 +240,8 @@ TRACES = {
     "a required PPK": lambda: stop_after_init().packets,
     "a required PPK behind a NAT": lambda: stop_after_init(nat=True).packets,
     "set up without the offered PPK": lambda: continue_without_ppk().packets,
+    "a required PPK in IKE_INTERMEDIATE": lambda: stop_after_init(offered=16445).packets,
+    "set up without the PPK that was offered for IKE_INTERMEDIATE": lambda: continue_without_ppk(offered=50209).packets,
     "an accepted PPK": lambda: stop_after_init([50209]).packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),
@@ -285,6 +288,18 @@ def test_an_error_that_deletes_the_ike_sa_beside_auth_has_the_diagnosis_of_the_r
     keys.write_text(table(*sa.key_sets))
     reported = list_reported(path, [keys])
     assert [codes for codes, *_ in reported] == ["error-notify"]
+    assert list_shown(tshark, path, keys.read_text()) == reported
+
+
+def test_a_refusal_after_a_ppk_in_ike_intermediate_has_the_diagnosis_of_the_report(tshark, tmp_path):
+    sa, messages = refuse_after_ppk_in_intermediate(16445)
+    trace = Trace()
+    trace.play(messages)
+    path, keys = tmp_path / "capture.pcap", tmp_path / "keys"
+    path.write_bytes(trace.pcap())
+    keys.write_text(table(*sa.key_sets))
+    reported = list_reported(path, [keys])
+    assert [codes for codes, *_ in reported] == ["auth-failed"]
     assert list_shown(tshark, path, keys.read_text()) == reported
 
 

@@ -20,7 +20,6 @@ local NONE = {}
 local LONGEST_RTT = 60e6 -- us; a longer one may be a change of the clock
 local MANY_TRANSMISSIONS = 4 -- of a message; fewer are normal
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
-local USE_PPK = 16435 -- notify
 -- Effects that an effect excludes, which is before them in this order.
 local EFFECTS = { "unreliable", "stopped", "refused", "disconnected", "slowed", "weakened" }
 -- That of an IKE SA that replaced another one: the other rules are about the set-up, which it does not have.
@@ -65,9 +64,9 @@ local function is_without_addke(capture, sa)
         and proposals.offer_additional(contents.proposals(sa.init_request))
 end
 
--- Whether the initiator offered a PPK (RFC 8784), which few do.
+-- Whether the initiator offered a PPK, which few do.
 local function offers_ppk(sa)
-    return sa.init_request ~= nil and contents.notify(sa.init_request, USE_PPK) ~= nil
+    return sa.init_request ~= nil and contents.announces_ppk(sa.init_request)
 end
 
 -- How many additional key exchanges the responder chose. They have the message IDs from 1 on (RFC 9370, 2.2.2).

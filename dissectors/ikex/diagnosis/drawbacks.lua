@@ -103,7 +103,7 @@ return {
             return is_set_up(f) and f.chosen ~= nil and f.initiator_offers_ppk and not f.responder_accepts_ppk
         end,
         sentence =
-            "The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept: the "
+            "The initiator offered a post-quantum pre-shared key (PPK), which the responder did not accept: the "
                 .. "keys of the IKE SA do not depend on one.",
         remedy =
             "If the PPK is for protection against quantum computers, configure it on the responder, and let the "

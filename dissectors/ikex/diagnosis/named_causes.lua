@@ -231,7 +231,7 @@ return {
         code = "auth-failed", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.21.2; RFC 8784, 3", subject = "REFUSAL",
         when = function(f)
-            return has_failed_auth(f) and f.initiator_offers_ppk and f.responder_accepts_ppk
+            return has_failed_auth(f) and f.uses_ppk_in_auth
         end,
         sentence = "The responder refused the initiator's authentication with {reason}{identities}. Both sides "
             .. "announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",

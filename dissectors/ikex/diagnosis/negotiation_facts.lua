@@ -12,7 +12,7 @@ local providers = {}
 local NONE = {}
 local IKE_SA_INIT = 34
 local INTERMEDIATE_SUPPORTED, INVALID_KE_PAYLOAD = 16438, 17
-local USE_PPK, USE_PPK_INT, LIBRESWAN_PPK_INT = 16435, 16445, 50209 -- the last one from before RFC 9867
+local USE_PPK = 16435
 local AUTHENTICATION_METHOD = 3 -- attribute of IKEv1's phase 1
 -- Authentication with pre-shared keys (RFC 2409, appendix A; draft-ietf-ipsec-isakmp-xauth-06).
 local CLEAR_EXCHANGES = 2 -- of IKEv1's main mode, before the encrypted one
@@ -113,17 +113,19 @@ end
 -- Whether the initiator offers a PPK, and whether the responder accepts one (RFC 8784, 3; RFC 9867).
 function providers.initiator_offers_ppk(facts)
     local content = facts.sa.init_request
-    return content ~= nil and contents.notify(content, USE_PPK) ~= nil
+    return content ~= nil and contents.announces_ppk(content)
 end
 
 function providers.responder_accepts_ppk(facts)
     local content = facts.sa.init_response
-    for _, kind in ipairs({ USE_PPK, USE_PPK_INT, LIBRESWAN_PPK_INT }) do
-        if content and contents.notify(content, kind) then
-            return true
-        end
-    end
-    return false
+    return content ~= nil and contents.announces_ppk(content)
+end
+
+-- Whether both sides announce a PPK on which AUTH depends (RFC 8784, 3). One in IKE_INTERMEDIATE is confirmed before.
+function providers.uses_ppk_in_auth(facts)
+    local request, response = facts.sa.init_request, facts.sa.init_response
+    return request ~= nil and response ~= nil and contents.notify(request, USE_PPK) ~= nil
+        and contents.notify(response, USE_PPK) ~= nil
 end
 
 -- The notifies that asked for another IKE_SA_INIT request, in order; the last one may have had no further request.

@@ -400,7 +400,7 @@ return {
                 and not f.responder_accepts_ppk
         end,
         sentence =
-            "The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and "
+            "The initiator offered a post-quantum pre-shared key (PPK), which the responder did not accept, and "
                 .. "did not continue the set-up: consistent with an initiator that requires the PPK.",
         remedy =
             "Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "

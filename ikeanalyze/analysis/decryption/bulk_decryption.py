@@ -37,7 +37,7 @@ class BulkDecryption(Struct, frozen=True):
     """The decrypted messages of some handshakes, which have numbers from 0 on."""
 
     handled: BoolArray  # which need no more work. (handshakes,)
-    records: MessageRecords  # without the number of additional key exchanges
+    records: MessageRecords
     number: Int64Array  # of the handshake of each record, ascending
     undecrypted: Int64Array  # row of the first datagram of each message that could not be decrypted
     undecrypted_number: Int64Array  # of its handshake
@@ -158,7 +158,6 @@ def _collect_messages(
         encrypted=np.ones(count, np.bool_),
         first=result["first"],
         verified=np.ones(count, np.bool_),
-        additional=np.full(count, -1),
         position=position,
         keys=np.repeat(np.concatenate([[0], chosen.ends[:-1]]), messages) + position,
         outer=np.full(count, -1),

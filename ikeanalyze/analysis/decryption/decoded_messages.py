@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
+from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, read_uint32_be
 from ikeanalyze.capture.buffers import MessageBytes
@@ -87,10 +87,11 @@ def make_decoded_message(state: AnalysisState, message: int, row: int, **content
 class DecodedMessageList(Sequence[DecodedMessage]):
     """Decoded messages, each of which becomes an object when it is first asked for."""
 
-    def __init__(self, state: AnalysisState, records: MessageRecords) -> None:
+    def __init__(self, state: AnalysisState, records: MessageRecords, epochs: Int64Array | None = None) -> None:
+        """`epochs`: of the messages, see `key_changes.find_epochs`; None: the messages have none."""
         self._state = state
         self._records = records
-        self.epochs: Final = find_epochs(state, records.columns)
+        self._epochs: Final = np.full(len(records), -1) if epochs is None else epochs
         self._objects: dict[int, DecodedMessage] = {}
 
     def __len__(self) -> int:
@@ -140,7 +141,7 @@ class DecodedMessageList(Sequence[DecodedMessage]):
     def _decode_decrypted(self, index: int, data: bytes, datagrams: tuple[int, ...]) -> DecodedMessage:
         """`data`: the header and the plaintext."""
         records, columns = self._records, self._records.columns
-        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self.epochs[index])
+        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self._epochs[index])
         # IKEv1 encrypts all payloads
         before = () if keys < 0 or outer < 0 else parse_payloads(records.outer[outer]).payloads
         clear = tuple(payload for payload in before if payload.type not in ENCRYPTED_TYPES)
@@ -192,7 +193,7 @@ def describe_undecrypted(count: int, before: bool = False, after: bool = False) 
     """The finding about messages of an IKE SA that no key decrypts, although others of the IKE SA were decrypted.
 
     `before`, `after`: whether no message was decrypted with the keys that protected these messages, and whether those
-    were keys before the last additional key exchange in IKE_INTERMEDIATE (RFC 9370), or the keys after it.
+    were keys before the last IKE_INTERMEDIATE exchange that changes them, or the keys after it.
     """
     messages = "1 message" if count == 1 else f"{count} messages"
     text = f"{messages} could not be decrypted, although other messages of this IKE SA were"
@@ -223,8 +224,10 @@ class DecodedMessages(Struct, frozen=True):
     records: MessageRecords = NO_RECORDS  # of `all`
     #: Digest of each datagram in `records.parts`.
     part_digests: UInt64Array = field(default_factory=lambda: np.zeros(0, np.uint64))
-    #: Of `all`: see `find_epochs`.
+    #: Of `all`: see `key_changes.find_epochs`.
     epochs: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Of each handshake: see `key_changes`; unknown without keys.
+    key_changes: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def group_by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The messages of each handshake, in the order of their exchanges, requests first."""

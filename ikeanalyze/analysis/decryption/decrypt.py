@@ -4,10 +4,8 @@ Each distinct message is decrypted once: from the first of its transmissions tha
 from the first usable copy of each fragment, also if forged fragments divide it into several bodies. Messages are
 processed per IKE SA in order of time, which is the order that `keys.key_ring` expects.
 
-The epoch follows from the protocol: the n-th IKE_INTERMEDIATE exchange has message ID n and is protected by the keys
-before its additional key exchange; later exchanges are protected by the keys of the last one (RFC 9242, section 3; RFC
-9370, section 2.2.2). So the epoch is correct even if a key file lacks some epochs. If IKE_SA_INIT is not in the
-capture, the epoch is the position among the key sets of the IKE SA.
+The epoch follows from the protocol (see `key_changes`), so it is correct even if a key file lacks some epochs. If
+IKE_SA_INIT is not in the capture, the epoch is the position among the key sets of the IKE SA.
 
 For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of IKE_SA_INIT (RFC 7296, section 2.18).
 """
@@ -28,12 +26,16 @@ from ikeanalyze.analysis.decryption.decoded_messages import (
     describe_wrong_key,
     read_message_lengths,
 )
+from ikeanalyze.analysis.decryption.key_changes import (
+    UNKNOWN_KEY_CHANGES,
+    count_key_changes,
+    find_epochs,
+    find_key_changes,
+    find_protecting_epochs,
+)
 from ikeanalyze.analysis.decryption.message_records import (
     MessageRecord,
     MessageRecords,
-    RecordColumns,
-    find_epochs,
-    find_protecting_epochs,
     join_records,
     make_clear_records,
     make_records,
@@ -53,8 +55,8 @@ from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
-#: More than an IKE SA has: at most seven additional key exchanges (RFC 9370, section 2.2.1) change its keys.
-_EPOCHS = 16
+#: More than an IKE SA has: at most seven additional key exchanges (RFC 9370, section 2.2.1) and a PPK change its keys.
+_EPOCHS = 64
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
 
@@ -134,10 +136,6 @@ class _KeyChains:
         self.ring = ring
         self._negotiated = dict(zip(handshakes, negotiated, strict=True))
 
-    def count_additional(self, handshakes: Int64Array) -> Int64Array:
-        """Additional key exchanges in IKE_INTERMEDIATE of each of the handshakes; -1: unknown. (handshakes,)"""
-        return np.array([_count_additional(self._negotiated[number]) for number in handshakes.tolist()], np.int64)
-
     def get(self, handshake: int, spi_i: int, spi_r: int) -> SaKeyChain:
         """The keys of an IKE SA."""
         negotiated = self._negotiated[handshake]
@@ -185,6 +183,8 @@ class _Decryption:
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
         self._undecrypted: list[tuple[int, int]] = []
         self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
+        #: Of each handshake: see `key_changes`.
+        self._key_changes: Int64Array = np.full(state.association.count, UNKNOWN_KEY_CHANGES)
         self._bodies: dict[int, int] = {}  # identity of messages whose fragments are part of another one: that one's
         messages = state.messages
         #: A number for each message: the same for all its transmissions, which are contiguous.
@@ -236,16 +236,19 @@ class _Decryption:
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
         encrypted = is_decrypted_message.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
-        messages = DecodedMessageList(state, records)
+        epochs = find_epochs(
+            state, records.columns, self._key_changes[state.association.handshake[records.columns.row]]
+        )
         return DecodedMessages(
             of_message,
-            messages,
+            DecodedMessageList(state, records, epochs),
             encrypted,
             is_decrypted_message,
             findings,
             records,
             datagrams.digest[records.parts],
-            messages.epochs,
+            epochs,
+            self._key_changes,
         )
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
@@ -311,28 +314,27 @@ class _Decryption:
                     self._negotiated.add_rekeyed_sas(capture, contents)
                 if precedes_resumed[number]:
                     self._negotiated.add_tickets(capture, known[number].suite, contents)
-        self._add_from_bulk(done, known, owners)
+        self._add_from_bulk(done, owners)
+        decrypted = done.records, make_records(self._records[already:])
+        self._key_changes[owners] = find_key_changes(self._state, owners, known, decrypted)
         in_bulk = np.array(owners, np.int64)[done.undecrypted_number], done.undecrypted
         one_by_one = np.array(self._undecrypted, np.int64).reshape(-1, 2).T
         self._undecrypted.clear()
         handshakes, first_rows = np.concatenate([in_bulk, one_by_one], axis=1)
         if len(handshakes):
-            decrypted = self._in_bulk[-1].columns, make_records(self._records[already:]).columns
             self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known), decrypted)
         self.findings += self._unusable
         self._unusable.clear()
 
-    def _add_from_bulk(self, done: BulkDecryption, known: Sequence[NegotiatedKeys], owners: Sequence[int]) -> None:
+    def _add_from_bulk(self, done: BulkDecryption, owners: Sequence[int]) -> None:
         """Add the messages that were decrypted in bulk; `owners`: the handshakes."""
-        additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
-        columns = structs.replace(done.records.columns, additional=additional[done.number])
-        self._in_bulk.append(structs.replace(done.records, columns=columns))
+        self._in_bulk.append(done.records)
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
 
     def _report_undecrypted(
-        self, handshake: Int64Array, row: Int64Array, chains: _KeyChains, decrypted: Sequence[RecordColumns]
+        self, handshake: Int64Array, row: Int64Array, chains: _KeyChains, decrypted: Sequence[MessageRecords]
     ) -> None:
         """Add findings about messages with a wrong encryption key, or of which only others of the handshake decrypted.
 
@@ -352,7 +354,7 @@ class _Decryption:
         if not len(row):
             return
         starts = np.flatnonzero(find_group_starts(handshake))
-        before, after = self._find_missing_keys(handshake, row, chains, decrypted)
+        before, after = self._find_missing_keys(handshake, row, decrypted)
         is_explained = np.logical_and.reduceat(before | after, starts)
         before, after = (np.logical_or.reduceat(missing, starts) & is_explained for missing in (before, after))
         what = list(zip(np.diff(starts, append=len(row)).tolist(), before.tolist(), after.tolist(), strict=True))
@@ -361,23 +363,25 @@ class _Decryption:
         self.findings.extend((number, frame, texts[arguments]) for number, frame, arguments in places)
 
     def _find_missing_keys(
-        self, handshake: Int64Array, row: Int64Array, chains: _KeyChains, decrypted: Sequence[RecordColumns]
+        self, handshake: Int64Array, row: Int64Array, decrypted: Sequence[MessageRecords]
     ) -> tuple[BoolArray, BoolArray]:
         """Messages that are protected by keys with which no message of their IKE SA was decrypted. (messages,) each
 
-        Arguments as in `_report_undecrypted`. Returns those protected by keys from before the last additional key
-        exchange in IKE_INTERMEDIATE, and by keys from after it. Neither has IKE SAs whose keys did not change.
+        Arguments as in `_report_undecrypted`. Returns those protected by keys from before the last IKE_INTERMEDIATE
+        exchange that changes them, and by keys from after it. Neither has IKE SAs whose keys did not change.
         """
-        handshakes, index = np.unique(handshake, return_inverse=True)
-        additional = chains.count_additional(handshakes)[index]
-        epoch = find_protecting_epochs(self._state, self._state.message_of_datagram[row].astype(np.int64), additional)
-        changed = [columns.select(np.flatnonzero(columns.additional > 0)) for columns in decrypted]
-        known = [
-            self._state.association.handshake[columns.row] * _EPOCHS + find_epochs(self._state, columns)
-            for columns in changed
-        ]
-        is_missing = (additional > 0) & ~np.isin(handshake * _EPOCHS + epoch, np.concatenate(known))
-        return is_missing & (epoch < additional), is_missing & (epoch == additional)
+        state, key_changes = self._state, self._key_changes
+        last = count_key_changes(key_changes[handshake])
+        message = state.message_of_datagram[row].astype(np.int64)
+        epoch = find_protecting_epochs(state, message, key_changes[handshake])
+        known = []
+        for records in decrypted:
+            owner = state.association.handshake[records.columns.row]
+            changed = np.flatnonzero(key_changes[owner] > 0)
+            epochs = find_epochs(state, records.columns.select(changed), key_changes[owner[changed]])
+            known.append(owner[changed] * _EPOCHS + epochs)
+        is_missing = (last > 0) & ~np.isin(handshake * _EPOCHS + epoch, np.concatenate(known))
+        return is_missing & (epoch < last), is_missing & (epoch == last)
 
     def _report_wrong_keys(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> BoolArray:
         """Add findings about messages whose SK_a is right and whose SK_e is wrong; returns which these are. (n,)
@@ -403,7 +407,6 @@ class _Decryption:
         self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: NegotiatedKeys
     ) -> None:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
-        additional = _count_additional(negotiated)
         tasks: dict[int, _DecryptionTask] = {}
         of_slot: dict[tuple[int, int], dict[int, _SlotFragment | None]] = {}  # by slot and total, by number
         chains: dict[tuple[int, int], SaKeyChain] = {}
@@ -448,14 +451,13 @@ class _Decryption:
                 data=self._get_data(parts[0]) if number else data,
                 datagrams=parts,
                 decrypted=decrypted,
-                additional=additional,
                 # without the SPIs of a key set, the number of key sets before it is unknown
                 position=-1 if key_set.spi_i is None else task.position,
                 keys=key_set,
             )
             self._records.append(record)
         for (_, total), found in of_slot.items():
-            self._combine_bodies(columns, total, found, chains, additional)
+            self._combine_bodies(columns, total, found, chains)
         self._note_undecrypted(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
@@ -467,7 +469,6 @@ class _Decryption:
         total: int,
         found: dict[int, _SlotFragment | None],
         chains: dict[tuple[int, int], SaKeyChain],
-        additional: int,
     ) -> None:
         """Reassemble a message whose fragments are in several bodies, because forged ones came between them.
 
@@ -488,7 +489,6 @@ class _Decryption:
             data=self._get_data(parts[0]),
             datagrams=parts,
             decrypted=DecryptedMessage(plaintext, fragments[0].contents.first, verified=True),
-            additional=additional,
             position=-1 if key_set.spi_i is None else task.position,
             keys=key_set,
         )
@@ -561,7 +561,3 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
     more = f" and {len(missing) - _MAX_RANGES} more ranges" if len(missing) > _MAX_RANGES else ""
     subject, verb = ("fragment", "is") if sum(map(len, missing)) == 1 else ("fragments", "are")
     return f"{subject} {', '.join(ranges)}{more} of {fragments.total} {verb} missing: the message cannot be reassembled"
-
-
-def _count_additional(negotiated: NegotiatedKeys) -> int:
-    return -1 if negotiated.additional is None else negotiated.additional

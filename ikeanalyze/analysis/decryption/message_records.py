@@ -11,16 +11,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.sk_payload import DecryptedMessage
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.header import HEADER, NEXT_PAYLOAD_OFFSET
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
-from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
-_IKE_INTERMEDIATE: Final = int(ExchangeType.IKE_INTERMEDIATE)
 #: Bytes after the messages, which are zero, so that the fields of a header can be read at any offset.
 MARGIN_BYTES: Final = HEADER.size
 
@@ -33,8 +30,7 @@ class MessageRecord(NamedTuple):
     data: bytes  # as sent; of a fragmented message of IKEv2 the first fragment
     datagrams: tuple[int, ...]  # rows of the datagrams that were used, each fragment once, by fragment number
     decrypted: DecryptedMessage | None = None  # None: a clear message
-    additional: int = -1  # as in RecordColumns
-    position: int = -1
+    position: int = -1  # as in RecordColumns
     keys: KeySet | None = None  # None: clear message or IKEv1
 
 
@@ -50,7 +46,6 @@ class RecordColumns(Struct, frozen=True):
     encrypted: BoolArray
     first: UInt8Array  # type of the first decrypted payload
     verified: BoolArray  # the ICV is correct
-    additional: Int64Array  # additional key exchanges of the IKE SA in IKE_INTERMEDIATE; -1: unknown
     position: Int64Array  # of the key set in the chain of the IKE SA; -1: the key set does not name the IKE SA
     keys: Int64Array  # index into the key sets; -1: clear message or IKEv1
     outer: Int64Array  # index into the outer messages; -1: only the encrypted payload follows the header
@@ -104,7 +99,6 @@ def make_records(records: Sequence[MessageRecord]) -> MessageRecords:
             encrypted=np.array([item is not None for item in decrypted], np.bool_),
             first=np.array([0 if item is None else item.first for item in decrypted], np.uint8),
             verified=np.array([item is not None and item.verified for item in decrypted], np.bool_),
-            additional=np.array([record.additional for record in records], np.int64),
             position=np.array([record.position for record in records], np.int64),
             keys=np.array([-1 if record.keys is None else index for index, record in enumerate(records)], np.int64),
             outer=outer_of,
@@ -139,7 +133,6 @@ def make_clear_records(
             encrypted=np.zeros(count, np.bool_),
             first=np.zeros(count, np.uint8),
             verified=np.zeros(count, np.bool_),
-            additional=unknown,
             position=unknown,
             keys=unknown,
             outer=unknown,
@@ -198,31 +191,3 @@ def _join_heaps(groups: Sequence[MessageRecords]) -> tuple[UInt8Array, list[int]
 def _join_key_sets(parts: Sequence[Sequence[KeySet | None]]) -> Sequence[KeySet | None]:
     """The key sets of all parts; those of a table do not become objects if it is the only part."""
     return parts[0] if len(parts) == 1 else [keys for part in parts for keys in part]
-
-
-def find_epochs(state: AnalysisState, columns: RecordColumns) -> Int64Array:
-    """The epoch of the keys that decrypted each message; -1: unknown, a clear message, or IKEv1. (messages,)
-
-    See `decrypt` for the rules.
-    """
-    epoch = find_protecting_epochs(state, columns.message, columns.additional)
-    is_unknown = columns.additional < 0
-    intermediate = state.messages.exchange_type[columns.message] == _IKE_INTERMEDIATE
-    epoch[is_unknown & ~intermediate] = columns.position[is_unknown & ~intermediate]
-    epoch[columns.keys < 0] = -1
-    return epoch
-
-
-def find_protecting_epochs(state: AnalysisState, message: Int64Array, additional: Int64Array) -> Int64Array:
-    """The epoch of the keys that protect each encrypted message, whether or not they are known. (messages,)
-
-    Args:
-        state: the analysis of the captures so far.
-        message: rows of Messages. (messages,)
-        additional: additional key exchanges of the IKE SA in IKE_INTERMEDIATE; -1: unknown, and so are the epochs of
-            other messages than IKE_INTERMEDIATE. (messages,)
-    """
-    before = np.maximum(state.messages.message_id[message].astype(np.int64) - 1, 0)
-    intermediate = state.messages.exchange_type[message] == _IKE_INTERMEDIATE
-    limited = np.where(additional >= 0, np.minimum(before, additional), before)
-    return np.where(intermediate, limited, additional)

@@ -14,9 +14,11 @@ from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import LIBRESWAN_USE_PPK_INT, NotifyType
 
 _LIFETIME_BYTES: Final = 4  # before the ticket in TICKET_LT_OPAQUE
+#: A responder announces one of them if it accepts a PPK in IKE_INTERMEDIATE.
+_PPK_INT_NOTIFIES: Final = frozenset((NotifyType.USE_PPK_INT, LIBRESWAN_USE_PPK_INT))
 
 
 class NegotiatedKeys(Struct, frozen=True):
@@ -25,6 +27,7 @@ class NegotiatedKeys(Struct, frozen=True):
     suite: IkeSuite | None
     nonces: bytes | None
     additional: int | None  # additional key exchanges in IKE_INTERMEDIATE; None: unknown
+    accepts_ppk: bool = False  # the responder accepts a PPK in IKE_INTERMEDIATE (RFC 9867)
 
 
 UNKNOWN_KEYS = NegotiatedKeys(None, None, None)
@@ -110,7 +113,12 @@ class NegotiatedKeysLookup:
 def _get_negotiated_keys(response: InitMessage) -> NegotiatedKeys:
     """What the responder chose, without nonces."""
     additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
-    return NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
+    return NegotiatedKeys(
+        get_suite(response.chosen),
+        None,
+        len({slot for slot, _ in additional}),
+        accepts_ppk=not _PPK_INT_NOTIFIES.isdisjoint(response.notify_types),
+    )
 
 
 def list_given_tickets(contents: Iterable[DecodedMessage]) -> list[bytes]:

@@ -4,17 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck, describe_message, make_message_check, name_sender
-from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage, get_key_values
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import get_suite
 from ikeanalyze.crypto.sk_payload import MessageCipher, UnusableKeyError, select_protection
-from ikeanalyze.wire.ikev2.payloads import parse_notify
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _IKEV1_REASON: Final = "messages of IKEv1 have no ICV; only IKEv2 is verified"
-#: libreswan's number for USE_PPK_INT from before RFC 9867.
-_LIBRESWAN_PPK_INT: Final = 50209
 
 
 def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:
@@ -54,24 +49,9 @@ def _check_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> Verifica
 
 def _find_missing_epoch(sa: IkeSaRecord, message: UndecryptedMessage) -> str | None:
     """Which keys of the IKE SA are not in the key files; None: those of the message's epoch are."""
-    epoch = sa.additional
-    if message.exchange_type == ExchangeType.IKE_INTERMEDIATE:
-        # the logs of both peers have the same keys
-        known = {get_key_values(entry.keys) for entry in sa.key_sets}
-        if message.message_id > sa.additional and len(known) == 1 and _accepts_ppk_in_intermediate(sa):
-            return "no key file has the keys before IKE_INTERMEDIATE, which a PPK changes (RFC 9867)"
-        epoch = min(message.message_id - 1, sa.additional)  # the exchanges have the message IDs from 1 on
-    if sa.chosen is None or any(entry.epoch == epoch for entry in sa.key_sets):
+    if sa.chosen is None or any(entry.epoch == message.epoch for entry in sa.key_sets):
         return None
-    return f"no key file has the SK_e{'i' if message.from_initiator else 'r'} of epoch {epoch}"
-
-
-def _accepts_ppk_in_intermediate(sa: IkeSaRecord) -> bool:
-    """Whether the responder announced that a PPK changes the keys after IKE_INTERMEDIATE."""
-    if sa.response is None:
-        return False
-    notifies = sa.response.content.parse_bodies(PayloadType.NOTIFY, parse_notify)
-    return any(notify.type in (NotifyType.USE_PPK_INT, _LIBRESWAN_PPK_INT) for notify in notifies)
+    return f"no key file has the SK_e{'i' if message.from_initiator else 'r'} of epoch {message.epoch}"
 
 
 def _has_keys_of_sender(sa: IkeSaRecord, *, from_initiator: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
+from ikeanalyze.analysis.decryption.key_changes import count_key_changes, find_protecting_epochs
 from ikeanalyze.analysis.decryption.negotiated_keys import list_given_tickets
 from ikeanalyze.analysis.decryption.rekey_exchanges import RekeyedSa, read_rekey_exchanges
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN
@@ -51,6 +52,7 @@ class UndecryptedMessage:
     response: bool
     frame: int  # number of its first frame
     missing: str | None  # parts that are not in the capture; None: the message is complete
+    epoch: int  # of the keys that protect it; -1: unknown
     data: bytes = field(default=b"", repr=False)  # its first datagram; empty: truncated in the capture
 
 
@@ -83,18 +85,12 @@ class IkeSaRecord:
     #: One of them it resumes (RFC 5723): the one that was given its ticket, or else all that began before it.
     resumable: "list[IkeSaRecord]" = field(default_factory=list, repr=False)
     has_known_ticket: bool = False  # the capture shows which one was given its ticket
+    last_epoch: int = -1  # how often IKE_INTERMEDIATE changes its keys; -1: unknown
 
     @property
     def is_resumed(self) -> bool:
         """Whether IKE_SESSION_RESUME created it."""
         return self.response is not None and self.response.content.exchange_type == ExchangeType.IKE_SESSION_RESUME
-
-    @property
-    def additional(self) -> int:
-        """Number of additional key exchanges in IKE_INTERMEDIATE; each starts a new epoch."""
-        if self.parent is not None or self.chosen is None or self.is_resumed:
-            return 0
-        return len({slot for slot, _ in self.chosen.list_additional_key_exchanges()})
 
 
 def find_negotiated_prf(sa: IkeSaRecord) -> PrfAlgorithm | None:
@@ -123,6 +119,7 @@ def collect_ike_sas(
     lookup = _MessageLookup(state, encrypted, contents)
     by_handshake = contents.group_by_handshake()
     undecrypted = lookup.find_undecrypted()
+    last_epochs = count_key_changes(contents.key_changes)
     sas: dict[int, IkeSaRecord] = {}
     for handshake in range(state.association.count):
         if handshake in state.hits:
@@ -133,6 +130,7 @@ def collect_ike_sas(
             if (message := lookup.get_bytes(content)) is not None
         ]
         sa = IkeSaRecord(handshake, *lookup.get_spis(handshake), sent, undecrypted.get(handshake, []))
+        sa.last_epoch = int(last_epochs[handshake])
         sas[handshake] = sa
         _read_init(sa)
     _link_rekeyed_sas(sas, by_handshake)
@@ -175,6 +173,8 @@ class _MessageLookup:
         message_of = self._state.message_of_datagram
         for datagram in np.flatnonzero(np.isin(message_of, rows)).tolist():
             rows_of[int(message_of[datagram])].append(datagram)
+        key_changes = contents.key_changes[messages.handshake[rows]]
+        epochs = dict(zip(rows.tolist(), find_protecting_epochs(self._state, rows, key_changes).tolist(), strict=True))
         by_identity: dict[tuple[int, int], list[int]] = {}
         for row in rows.tolist():
             by_identity.setdefault((int(messages.slot[row]), int(messages.body[row])), []).append(row)
@@ -188,6 +188,7 @@ class _MessageLookup:
                 response=bool(messages.response[row]),
                 frame=int(messages.first_frame[row]),
                 missing=self._find_missing(chain.from_iterable(rows_of[row] for row in transmissions)),
+                epoch=epochs[row],
                 data=self._encrypted.get(int(self._state.datagrams.datagram[rows_of[row][0]])) or b"",
             )
             undecrypted.setdefault(int(messages.handshake[row]), []).append(message)
@@ -300,7 +301,7 @@ def _assign_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None
     by_row = {sa.handshake: sa for sa in sas}
     for (handshake, _), of_file in own.items():
         sa = by_row[handshake]
-        complete = len(of_file) == sa.additional + 1 and sa.chosen is not None
+        complete = len(of_file) == sa.last_epoch + 1
         previous = -1
         for place, (values, keys) in enumerate(of_file.items()):
             epoch = place if complete else used.get((handshake, values), previous + 1)

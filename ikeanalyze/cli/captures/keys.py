@@ -84,8 +84,8 @@ def keys(
 ) -> None:
     """List the keys in files without showing them.
 
-    For each key set of an IKE SA the list has its SPIs, its epoch (the number of additional key exchanges before it),
-    its algorithms, and a fingerprint to compare it with other files.
+    For each key set of an IKE SA the list has its SPIs, its epoch (how often its keys changed before), its algorithms,
+    and a fingerprint to compare it with other files.
 
     A FILE is a Wireshark key table (of IKEv2, IKEv1 or ESP) such as strongSwan's save-keys writes, a log of charon with
     ike = 4 or of libreswan with plutodebug=private, as written or in any format of Docker or journalctl, a secret file

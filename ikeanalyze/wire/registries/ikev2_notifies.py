@@ -103,6 +103,10 @@ class NotifyType(Registry):
     IKE_SA_INIT_FULL_TRANSCRIPT_AUTH = 16447  # draft-ietf-ipsecme-ikev2-downgrade-prevention
 
 
+#: libreswan's number for USE_PPK_INT from before RFC 9867.
+LIBRESWAN_USE_PPK_INT: Final = 50209
+
+
 class PrivateNotifyType(Registry):
     """Private types of 3GPP (3GPP TS 24.302, section 8.1.2.3); other vendors may use the same numbers."""
 

@@ -48,7 +48,7 @@ def test_key_sets_are_ordered_by_epoch():
     assert [(key_set.epoch, key_set.keys.sk_d.hex()) for key_set in sa.key_sets] == [
         (epoch, keys["Sk_d"]) for epoch, keys in enumerate(expected)
     ]
-    assert sa.additional == 1
+    assert sa.last_epoch == 1
 
 
 def test_a_file_given_twice_is_used_once():

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.analysis.decryption.message_records import MessageRecords, find_epochs
+from ikeanalyze.analysis.decryption.message_records import MessageRecords
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_uint8, read_uint16_be, read_uint32_be
@@ -66,8 +66,8 @@ class DecodedColumns(Struct, frozen=True):
         return len(self.handshake)
 
 
-def build_decoded_columns(state: AnalysisState, records: MessageRecords) -> DecodedColumns:
-    """Build the columns of decoded messages."""
+def build_decoded_columns(state: AnalysisState, records: MessageRecords, epochs: Int64Array) -> DecodedColumns:
+    """Build the columns of decoded messages; `epochs`: of each, -1: unknown."""
     columns = records.columns
     message, sent = columns.message, state.messages
     exchange = state.exchange_of_message[message].astype(np.int64)
@@ -82,7 +82,7 @@ def build_decoded_columns(state: AnalysisState, records: MessageRecords) -> Deco
         set_up=state.exchanges.set_up[exchange],
         frame=state.datagrams.number[columns.row].astype(np.int64),
         encrypted=columns.encrypted,
-        epoch=find_epochs(state, columns),
+        epoch=epochs,
         verified=columns.verified,
         payloads=_parse_messages(records, sent.protocol[message] == Protocol.IKEV2),
     )

@@ -121,7 +121,7 @@ def summarise_contents(
 
     Findings are sorted by frame.
     """
-    columns = build_decoded_columns(state, contents.records)
+    columns = build_decoded_columns(state, contents.records, contents.epochs)
     order = _MessageOrder(columns)
     with ThreadPoolExecutor(1) as pool:
         # in parallel: the sizes of messages do not depend on their payloads

@@ -19,7 +19,9 @@ from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32A
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import FLAG_RESPONSE
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import LIBRESWAN_USE_PPK_INT, NotifyType
 
 #: Longer than any initiator waits before it repeats a request.
 LONGEST_RTT_NS: Final = 60_000_000_000
@@ -32,6 +34,11 @@ MANY_IGNORED: Final = 3
 #: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
 #: payload, notify, padding and ICV. A response of the other types that refuses has less.
 _SHORT_BYTES: Final = 176
+#: An initiator offers a PPK with one of them, for IKE_AUTH (RFC 8784) or IKE_INTERMEDIATE (RFC 9867), and a responder
+#: accepts it with one.
+PPK_NOTIFIES: Final = frozenset(
+    (NotifyType.USE_PPK.label, NotifyType.USE_PPK_INT.label, get_name(NotifyType, LIBRESWAN_USE_PPK_INT))
+)
 #: Exchanges whose encrypted responses can refuse an SA.
 _WITH_REFUSALS: Final = (ExchangeType.IKE_AUTH, ExchangeType.CREATE_CHILD_SA, ExchangeType.IKE_FOLLOWUP_KE)
 
@@ -119,8 +126,8 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
 
 
 def _find_offered_ppks(handshakes: HandshakeColumns) -> BoolArray:
-    """Whether the initiator offered a post-quantum pre-shared key (RFC 8784), which few do. (handshakes,)"""
-    offered = np.array([*("USE_PPK" in form.supports for form in handshakes.facts), False])
+    """Whether the initiator offered a post-quantum pre-shared key, which few do. (handshakes,)"""
+    offered = np.array([*(not PPK_NOTIFIES.isdisjoint(form.supports) for form in handshakes.facts), False])
     return np.asarray(offered[handshakes.request_facts])
 
 

@@ -10,7 +10,7 @@ one. A rule does not claim more than its packets show: where something else coul
 
 from typing import Final
 
-from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
+from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, PPK_NOTIFIES, STEP_BACK_NS
 from ikeanalyze.analysis.handshakes.diagnosis.refused_requests import Purpose
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import IcmpFacts, Suspect
@@ -49,7 +49,6 @@ _TEMPORARY_FAILURE: Final = NotifyType.TEMPORARY_FAILURE.label
 _TICKET_NACK: Final = NotifyType.TICKET_NACK.label
 _TS_UNACCEPTABLE: Final = NotifyType.TS_UNACCEPTABLE.label
 _USE_PPK: Final = NotifyType.USE_PPK.label
-_USE_PPK_INT: Final = NotifyType.USE_PPK_INT.label
 _IKEV1_AUTHENTICATION_FAILED: Final = Ikev1NotifyType.AUTHENTICATION_FAILED.label
 _IKEV1_INVALID_HASH_INFORMATION: Final = Ikev1NotifyType.INVALID_HASH_INFORMATION.label
 _IKEV1_INVALID_ID_INFORMATION: Final = Ikev1NotifyType.INVALID_ID_INFORMATION.label
@@ -76,9 +75,6 @@ _STORM: Final = 10
 _CHILD_ROOM: Final = 117
 #: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 _CHILD_BYTES: Final = 60
-#: A responder announces one of them if it accepts a PPK. The last one is libreswan's number for USE_PPK_INT from before
-#: RFC 9867.
-_PPK_NOTIFIES: Final = frozenset((_USE_PPK, _USE_PPK_INT, "50209"))
 _SUCCEEDED: Final[tuple[OutcomeName, ...]] = ("completed", "established")
 _STOPPED: Final[tuple[OutcomeName, ...]] = ("failed", "unanswered", "half-open", "cut")
 #: Exchanges of IKEv1's main mode before the encrypted one.
@@ -180,7 +176,7 @@ def _lost_addke(s: Suspect) -> bool:
 
 def _declined_ppk(s: Suspect) -> bool:
     """The initiator offered a PPK, and the responder does not accept one."""
-    return _USE_PPK in s.initiator_supports and not _PPK_NOTIFIES.intersection(s.responder_supports)
+    return not PPK_NOTIFIES.isdisjoint(s.initiator_supports) and PPK_NOTIFIES.isdisjoint(s.responder_supports)
 
 
 def _left_out_addke(s: Suspect) -> bool:
@@ -462,9 +458,8 @@ RULES: Final = (
         rfc="RFC 7296, 2.21.2; RFC 8784, 3",
         subject=Subject.REFUSAL,
         when=lambda s: (
-            _auth_failed(s)
-            and _USE_PPK in s.initiator_supports
-            and bool(_PPK_NOTIFIES.intersection(s.responder_supports))
+            # a PPK in IKE_INTERMEDIATE is confirmed before IKE_AUTH
+            _auth_failed(s) and _USE_PPK in s.initiator_supports and _USE_PPK in s.responder_supports
         ),
         sentence="The responder refused the initiator's authentication with {reason}{identities}. Both sides announced a "
         "post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
@@ -1076,7 +1071,7 @@ RULES: Final = (
         rfc="RFC 8784, 3",
         subject=Subject.RESPONSE,
         when=lambda s: s.outcome == "half-open" and s.last_type == _IKE_SA_INIT and _declined_ppk(s),
-        sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept, and did "
+        sentence="The initiator offered a post-quantum pre-shared key (PPK), which the responder did not accept, and did "
         "not continue the set-up: consistent with an initiator that requires the PPK.",
         remedy="Configure the PPK on the responder, or make it optional on the initiator (strongSwan: ppk_required; "
         "libreswan: ppk). If it is optional already, check that the capture has UDP ports 500 and 4500, and look for this "
@@ -1424,7 +1419,7 @@ RULES: Final = (
         rfc="RFC 8784, 3",
         subject=Subject.INIT_RESPONSE,
         when=lambda s: _succeeded(s) and s.encryption is not None and _declined_ppk(s),
-        sentence="The initiator offered a post-quantum pre-shared key (USE_PPK), which the responder did not accept: the "
+        sentence="The initiator offered a post-quantum pre-shared key (PPK), which the responder did not accept: the "
         "keys of the IKE SA do not depend on one.",
         remedy="If the PPK is for protection against quantum computers, configure it on the responder, and let the "
         "initiator require it (strongSwan: ppk_required; libreswan: ppk).",

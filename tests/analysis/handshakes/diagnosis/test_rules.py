@@ -316,10 +316,10 @@ def pass_port_4500():
     return trace
 
 
-def stop_after_init(responder=(), *, nat=False):
+def stop_after_init(responder=(), *, nat=False, offered=USE_PPK):
     """An initiator offers a PPK, the responder announces these notifies, and the capture goes on."""
     trace = Trace()
-    request = Handshake(1, nat=nat, notifies=[ike.notify(USE_PPK)]).init()[0]
+    request = Handshake(1, nat=nat, notifies=[ike.notify(offered)]).init()[0]
     response = Handshake(1, nat=nat, notifies=[ike.notify(kind) for kind in responder]).init()[1]
     trace.play([request, response])
     trace.send(60 * SECOND, b"something else", sport=53, dport=53)
@@ -340,9 +340,9 @@ def test_an_initiator_that_requires_a_ppk_ends_the_set_up(announced, code):
     assert (entry["code"], entry["frames"]) == (code, [2])
 
 
-def continue_without_ppk(responder=()):
+def continue_without_ppk(responder=(), *, offered=USE_PPK):
     """An initiator offers a PPK, the responder announces these notifies, and the set-up continues."""
-    request, _, *rest = Handshake(1, notifies=[ike.notify(USE_PPK)]).setup()
+    request, _, *rest = Handshake(1, notifies=[ike.notify(offered)]).setup()
     response = Handshake(1, notifies=[ike.notify(kind) for kind in responder]).init()[1]
     trace = Trace()
     trace.play([request, response, *rest])
@@ -357,6 +357,18 @@ def test_a_set_up_that_continues_without_the_offered_ppk_is_weaker():
     assert (row["outcome"], entry["frames"]) == ("completed", [2])
     for announced in (USE_PPK, 16445, 50209):
         assert only(analyse(continue_without_ppk([announced])))["diagnosis"] is None
+
+
+@pytest.mark.parametrize("offered", [16445, 50209])
+def test_a_ppk_may_be_offered_for_ike_intermediate_alone(offered):
+    """USE_PPK_INT (RFC 9867), and libreswan's number from before the RFC, without USE_PPK."""
+    for trace, effect in (
+        (stop_after_init(offered=offered), "stopped"),
+        (continue_without_ppk(offered=offered), "weakened"),
+    ):
+        [entry] = only(analyse(trace))["diagnosis"]
+        assert (entry["code"], entry["effect"]) == ("ppk-not-supported", effect)
+    assert only(analyse(continue_without_ppk([offered], offered=offered)))["diagnosis"] is None
 
 
 def test_a_required_ppk_is_a_second_explanation_where_port_4500_is_missing():

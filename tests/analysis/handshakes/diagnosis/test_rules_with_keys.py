@@ -45,6 +45,28 @@ def test_a_refusal_with_ppks_may_be_about_them():
     assert message.endswith("Both sides announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.")
 
 
+def refuse_after_ppk_in_intermediate(kind):
+    """As libreswan 5.2: the initiator announces both kinds of PPK, the responder the one for IKE_INTERMEDIATE."""
+    announced = ike.notify(kind)
+    request = Sa(1, proposals=[ike.CLASSIC], notifies=[ike.notify(16435), announced]).init()[0]
+    sa = Sa(1, proposals=[ike.CLASSIC], notifies=[announced], epochs=2)
+    messages = [request, *sa.init()[1:]]
+    identity, confirmation = b"\2ppk", bytes(8)
+    messages += sa.swap(
+        ike.IKE_INTERMEDIATE, [ike.notify(16446, identity + confirmation)], [ike.notify(16436, identity)]
+    )
+    sa.epoch = 1
+    return sa, [*messages, *sa.authenticated(request=[ME, PSK, *CHILD], response=[FAILED])]
+
+
+@pytest.mark.parametrize("kind", [16445, 50209])
+def test_a_refusal_after_a_ppk_in_ike_intermediate_is_not_about_it(kind):
+    """Before IKE_AUTH, both sides know that they have the same PPK: PPK_IDENTITY_KEY confirms it (RFC 9867)."""
+    [(code, _, message)] = diagnose(*refuse_after_ppk_in_intermediate(kind))
+    assert code == "auth-failed"
+    assert "PPK" not in message
+
+
 def classic():
     return Sa(1, proposals=[ike.CLASSIC])
 
