@@ -182,9 +182,9 @@ def _make_error_values(kind: str) -> dict[str, Callable[[Suspect], Any]]:
 
 #: What sentences and remedies name, apart from fields of a suspect. None: not known.
 _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
-    "offered": lambda s: " or ".join(s.offered),
-    "chosen_addke": lambda s: " and ".join(chosen["method"] for chosen in s.additional_key_exchanges),
-    "needed_addke": lambda s: len(s.additional_key_exchanges),
+    "offered": lambda s: _fill_template(": {}", " or ".join(s.offered or ()) or None),
+    "chosen_addke": lambda s: " and ".join(chosen["method"] for chosen in s.additional_key_exchanges or ()),
+    "needed_addke": lambda s: len(s.additional_key_exchanges or ()),
     "made_addke": lambda s: None if s.first_auth_id is None else max(s.first_auth_id - 1, 0),
     **{name: attrgetter(name) for name in ("cookies", "refused_methods")},
     "skipped_ids": _describe_skipped_ids,
