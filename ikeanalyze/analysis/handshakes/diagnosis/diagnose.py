@@ -165,7 +165,7 @@ def _describe_refused_request(s: Suspect) -> str | None:
 
 
 def _make_error_values(kind: str) -> dict[str, Callable[[Suspect], Any]]:
-    """Facts about the ICMP errors of the request or the response; None: there are none."""
+    """Facts about the ICMP errors of the request, the response or the later request; None: there are none."""
     names = {
         f"{kind}_icmp": "description",
         f"{kind}_icmp_sender": "sender",
@@ -221,6 +221,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     },
     **_make_error_values("request"),
     **_make_error_values("response"),
+    **_make_error_values("later"),
 }
 
 

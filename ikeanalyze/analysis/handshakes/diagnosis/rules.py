@@ -245,6 +245,10 @@ _ADDKE_LEFT_OUT: Final = (
     "IKE_SA_INIT negotiated {chosen_addke} as well, in an IKE_INTERMEDIATE exchange each, but the initiator sent IKE_AUTH "
     "(message ID {first_auth_id}) after {made_addke} of {needed_addke} such exchanges"
 )
+_LOST_LATER: Final = (
+    "The connection was set up and lost later: the {later_type} request of the {later_by} was sent {later_sent} and never "
+    "answered, and {later_icmp}"
+)
 _AAA_REMEDY: Final = (
     "Check that the AAA server runs, that its address and port are right, that it knows the responder as a client (an "
     "unknown client or a wrong shared secret is ignored without an answer), and the firewall between."
@@ -1335,6 +1339,60 @@ RULES: Final = (
         "a NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the connection.",
         remedy="Let the initiator send NAT keepalives more often than the NAT forgets UDP, such as every 20 s "
         "(strongSwan: keep_alive), or check for dead peers from the initiator's side (DPD).",
+    ),
+    Rule(
+        code="packet-too-big",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1191, 4; RFC 4443, 3.2; RFC 7383, 2.5.2",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        # after the error, a host may send IP fragments that are small enough
+        when=lambda s: (
+            _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.TOO_BIG) and s.later_ip_fragmented is False
+        ),
+        sentence=_LOST_LATER
+        + ", about an IP packet of {later_icmp_bytes:,} bytes: consistent with {later_path_mtu}, which "
+        "this request exceeds.",
+        remedy=_TOO_BIG_REMEDY,
+    ),
+    Rule(
+        code="port-unreachable",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1122, 3.2.2.1; RFC 4443, 3.1",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        when=lambda s: _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.PORT),
+        sentence=_LOST_LATER
+        + ": consistent with an IKE daemon that has stopped, or a firewall or NAT that no longer lets "
+        "the packets pass.",
+        remedy="Check that the IKE daemon of the other side runs and listens on UDP port {later_icmp_port}, and look for this "
+        "time in its log. An error from another address comes from a firewall or router in the path; a NAT answers with "
+        "its own address if it has forgotten the connection.",
+    ),
+    Rule(
+        code="admin-prohibited",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1812, 5.2.7.1; RFC 4443, 3.1",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        when=lambda s: _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.PROHIBITED),
+        sentence=_LOST_LATER
+        + ": consistent with a firewall that rejects the packets, although it let those of the set-up "
+        "pass.",
+        remedy="Look for changes of {later_icmp_sender} and other firewalls in the path at this time, and let UDP ports 500 "
+        "and 4500 pass in both directions, also after a time without packets.",
+    ),
+    Rule(
+        code="host-unreachable",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 792; RFC 1812, 5.2.7.1; RFC 4443, 3.1 and 3.3",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        when=lambda s: _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.UNREACHABLE),
+        sentence=_LOST_LATER
+        + ": consistent with a host that is down or has left this address, or with a route that is gone.",
+        remedy="Check that the host of the other side is up and still has this address, and the routes of "
+        "{later_icmp_sender}, which could not deliver the packets.",
     ),
     Rule(
         code="peer-lost",

@@ -152,6 +152,7 @@ class Suspect(Struct, frozen=True):
     later_ended: bool | None
     later_unprotected: bool | None
     later_heard: bool | None  # its receiver sent something after its first transmission
+    later_ip_fragmented: bool | None
     later_idle_ns: int | None  # from the last message of its receiver before it to its first transmission
 
     # of other exchanges after the set-up
@@ -168,6 +169,7 @@ class Suspect(Struct, frozen=True):
 
     request_errors: IcmpFacts | None
     response_errors: IcmpFacts | None
+    later_errors: IcmpFacts | None  # about the request of the last exchange after the set-up
     decrypted: DecryptedFacts
 
     @property

@@ -152,9 +152,11 @@ def collect_facts(
     subjects[Subject.LATER_REFUSAL] = collector.make_refusal_subject(refused)
     errors = collect_icmp_facts(icmp_errors, matched, state, suspects)
     about = [_find_errors(errors, set_up.last, response=response) for response in (False, True)]
+    about.append(_find_errors(errors, collector.find_later_exchanges(), response=False))
     for subject, rejected, found in (
         (Subject.REQUEST, Subject.REJECTED_REQUEST, about[0]),
         (Subject.RESPONSE, Subject.REJECTED_RESPONSE, about[1]),
+        (Subject.LATER_REQUEST, Subject.REJECTED_LATER_REQUEST, about[2]),
     ):
         subjects[rejected] = _add_error_frames(subjects[subject], found)
     wanted = _find_wanted_methods(state, suspects)
@@ -172,6 +174,7 @@ def collect_facts(
     objects: dict[str, tuple[Mapping[int, object], object]] = {
         "request_errors": (about[0], None),
         "response_errors": (about[1], None),
+        "later_errors": (about[2], None),
         "decrypted": (decrypted, NOTHING_DECRYPTED),
         "refused": (refused, None),
     }
@@ -399,9 +402,8 @@ class _Collector(Struct, frozen=True):
     ) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
         """The last exchange after each set-up that has one; `decrypted` has facts by number of the suspect."""
         exchanges, messages = self.state.exchanges, self.messages
-        rows = np.flatnonzero(~exchanges.set_up)
-        rows = rows[self._is_suspect(exchanges.handshake[rows])]
-        later = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
+        rows = self._list_later_exchanges()
+        later = self.find_later_exchanges()
         known = later >= 0
         request = messages.find(later, response=False)
         later_again, countable = messages.count_retransmissions(request)
@@ -414,12 +416,23 @@ class _Collector(Struct, frozen=True):
             "later_ended": (self.answers.end_ns[later] != UNKNOWN, known),
             "later_unprotected": (self.state.unprotected[later], known),
             "later_heard": self._find_heard_receivers(later),
+            "later_ip_fragmented": (take(messages.ip_fragmented, request, 0).astype(np.bool_), known),
             "later_idle_ns": self._measure_idle_times(later),
         }
         return columns, {
             Subject.LATER_REQUEST: self._make_subject(later, response=False),
             Subject.REFUSAL: self._find_refusals(rows, decrypted),
         }
+
+    def find_later_exchanges(self) -> Int64Array:
+        """The last exchange after the set-up of each suspect; -1: it has none. (suspects,)"""
+        rows = self._list_later_exchanges()
+        return self._choose_last(rows, self._number_suspects(self.state.exchanges.handshake[rows]))
+
+    def _list_later_exchanges(self) -> Int64Array:
+        """The exchanges of suspects after the set-up."""
+        rows = np.flatnonzero(~self.state.exchanges.set_up)
+        return rows[self._is_suspect(self.state.exchanges.handshake[rows])]
 
     def find_refused_requests(self, handshakes: HandshakeColumns) -> dict[int, RefusedRequest]:
         """The request after the set-up that was refused, by number of the suspect."""
