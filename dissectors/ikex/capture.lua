@@ -225,6 +225,9 @@ local function parse_record(self, record, datagram, incomplete)
     if surplus > 0 then
         datagram.surplus, datagram[PLAIN] = surplus, false
     end
+    if message.lacks_fragment_number(head) then
+        datagram.unnumbered, datagram[PLAIN] = true, false
+    end
     add_datagram(self, datagram, parsed)
 end
 

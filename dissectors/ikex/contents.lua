@@ -140,6 +140,11 @@ function contents.error_notify(content)
     return nil
 end
 
+--- Whether the capture has only the beginning of a content, so that payloads may follow.
+function contents.is_truncated(content)
+    return message.is_truncated(content.data)
+end
+
 --- The proposals of the first SA payload of a content, see `proposals.read`.
 function contents.proposals(content)
     local result = parse(content)

@@ -7,7 +7,8 @@ others read the names, for example `datagram.time`.
 Fields that few datagrams have are stored under their names: `data` (the kept bytes of the message), `clear` (it is not
 encrypted), `next` (type of its first payload), `lacks_encryption` (see `exchanges.is_in_clear`), `last_time`, `frames`,
 `numbers`, `repeated`, `ip_fragments`, `incomplete` (the capture lacks bytes of its IP fragments or TCP segments),
-`endpoints` (see `get_endpoint`), `surplus` (number of bytes after the message); and those of the module `contents`. ]]
+`endpoints` (see `get_endpoint`), `surplus` (number of bytes after the message), `unnumbered` (an IKE fragment that the
+snapshot length truncates before its number); and those of the module `contents`. ]]
 local message = require("ikex.message")
 
 local Datagram = {}

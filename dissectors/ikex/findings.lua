@@ -114,7 +114,7 @@ local function check_support(content, side, list)
     elseif content.supports_intermediate == nil then
         content.supports_intermediate = contents.notify(content, INTERMEDIATE_SUPPORTED) ~= nil
     end
-    if not content.supports_intermediate then
+    if not content.supports_intermediate and not contents.is_truncated(content) then
         add(list, "intermediate", string.format(
             "IKE_INTERMEDIATE, but the IKE_SA_INIT %s lacks INTERMEDIATE_EXCHANGE_SUPPORTED", side
         ))

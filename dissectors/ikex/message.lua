@@ -112,6 +112,17 @@ function message.new_header()
     return setmetatable({ spi_i = "", spi_r = "" }, Header)
 end
 
+--- Whether this is an IKE fragment that the snapshot length truncates before its number.
+function message.lacks_fragment_number(head)
+    local kind = head.major == 2 and message.SKF or message.FRAGMENT_V1
+    return head.next == kind and head.fragment == 0 and not head.invalid
+end
+
+--- Whether these bytes of a message, which have its header, are only its beginning.
+function message.is_truncated(data)
+    return message.header(data).length > #data
+end
+
 --- Whether the payloads can be read without keys.
 function message.is_clear(head)
     if head.major == 2 then

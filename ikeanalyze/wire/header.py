@@ -76,3 +76,8 @@ def parse_header(data: bytes) -> Header:
         WireError: the data have fewer than 28 bytes.
     """
     return Header(*Cursor(data).unpack(HEADER))
+
+
+def is_truncated_message(data: bytes) -> bool:
+    """Whether these are not all bytes of a message: its header is truncated, or announces more bytes than there are."""
+    return len(data) < HEADER.size or HEADER.unpack_from(data)[-1] > len(data)

@@ -144,6 +144,12 @@ class Trace:
         gone = {id(packet) for packet in packets}
         self._packets = [packet for packet in self._packets if id(packet) not in gone]
 
+    def truncate(self, snapshot_length: int) -> None:
+        """Keep the beginning of each packet, as tcpdump -s does."""
+        self._packets = [
+            replace(packet, data=packet.data[:snapshot_length], length=packet.wire_length) for packet in self._packets
+        ]
+
     def pcap(
         self,
         *,

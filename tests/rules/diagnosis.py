@@ -38,6 +38,7 @@ class DiagnosisCase:
     accepted: str
     announces: str | None
     nat: bool
+    snapshot_length: int | None
     datagrams: tuple[str, ...]
     codes: list[str]
     message: str | None
@@ -59,6 +60,7 @@ def read_diagnosis_cases() -> list[DiagnosisCase]:
             accepted=case.get("accepted", case.get("proposals", "classic")),
             announces=case.get("announces"),
             nat=case.get("nat", False),
+            snapshot_length=case.get("snapshot_length"),
             datagrams=tuple(case["datagrams"].strip().splitlines()),
             codes=case["codes"],
             message=case.get("message"),
@@ -103,6 +105,8 @@ def make_diagnosis_trace(case: DiagnosisCase) -> Trace:
         packets = trace.send(at, marker + data, sport=int(port), dport=int(port), from_initiator=from_initiator)
         if lost:
             trace.drop(packets[1:])
+    if case.snapshot_length is not None:
+        trace.truncate(case.snapshot_length)
     return trace
 
 

@@ -29,7 +29,7 @@ end
 -- Informational message of IKEv1 has no response (RFC 2408, 4.8), not even that of a dead peer detection, whose answer
 -- is another one (RFC 3706, 5.2).
 local function is_lost(f)
-    return is_set_up(f) and f.later ~= nil and not f.later_ended and f.later_again > 1 and not f.later_heard
+    return is_set_up(f) and f.later ~= nil and not f.later_ended and (f.later_again or 0) > 1 and not f.later_heard
         and f.later_type ~= "Informational"
 end
 

@@ -60,7 +60,7 @@ return {
         code = "intermediate-not-supported", effect = "weakened", confidence = "consistent with",
         rfc = "RFC 9242, 3.1; RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
         when = function(f)
-            return is_without_addke(f) and not f.responder_supports_intermediate
+            return is_without_addke(f) and f.responder_lacks_intermediate
         end,
         sentence =
             "The initiator offered an additional key exchange, and the IKE SA has none ({key_exchange} alone). The "
@@ -100,7 +100,7 @@ return {
         code = "ppk-not-supported", effect = "weakened", confidence = "certain",
         rfc = "RFC 8784, 3", subject = "INIT_RESPONSE",
         when = function(f)
-            return is_set_up(f) and f.chosen ~= nil and f.initiator_offers_ppk and not f.responder_accepts_ppk
+            return is_set_up(f) and f.chosen ~= nil and f.initiator_offers_ppk and f.responder_declines_ppk
         end,
         sentence =
             "The initiator offered a post-quantum pre-shared key (PPK), which the responder did not accept: the "

@@ -162,9 +162,17 @@ function providers.sent(facts)
     return messages.describe_transmissions(facts.request)
 end
 
+-- Retransmissions of a request; nil: they cannot be counted.
+local function count_retransmissions(sum)
+    if sum and not sum.countable then
+        return nil
+    end
+    return sum and sum.transmissions - 1 or 0
+end
+
 -- Retransmissions of its request, and transmissions of its response.
 function providers.again(facts)
-    return facts.request and facts.request.transmissions - 1 or 0
+    return count_retransmissions(facts.request)
 end
 
 function providers.responses(facts)
@@ -212,6 +220,9 @@ end
 -- Transmissions of the request after the first one of the response.
 function providers.ignored(facts)
     local count = 0
+    if facts.request and not facts.request.countable then
+        return nil
+    end
     for _, transmission in ipairs(facts.response and facts.last.requests or NONE) do
         local latest = transmission.datagrams[#transmission.datagrams]
         count = count + (latest.time > facts.response.first and 1 or 0)
@@ -281,7 +292,8 @@ end
 function providers.repeated(facts)
     local most
     for _, exchange in ipairs(facts.set_ups) do
-        if #exchange.requests > 0 and (not most or #exchange.requests >= #most.requests) then
+        local sum = messages.summarize(exchange.requests)
+        if sum and sum.countable and (not most or sum.transmissions >= #most.requests) then
             most = exchange
         end
     end
@@ -298,7 +310,8 @@ function providers.timer_ms(facts)
     local waited = {}
     for _, exchange in ipairs(facts.set_ups) do
         local first, second = exchange.requests[1], exchange.requests[2]
-        waited[#waited + 1] = second and second.time - first.time
+        local is_repeated = second and messages.summarize(exchange.requests).countable
+        waited[#waited + 1] = is_repeated and second.time - first.time or nil
     end
     table.sort(waited)
     local median = waited[math.floor((#waited + 1) / 2)]
@@ -342,7 +355,7 @@ function providers.large(facts)
     for _, exchange in ipairs(facts.set_ups) do
         for kind, list in pairs({ request = exchange.requests, response = exchange.responses }) do
             local sum = is_of_type(exchange, IKE_INTERMEDIATE) and messages.summarize(list)
-            local fits = sum and sum.ip_fragmented and sum.numbers[0]
+            local fits = sum and sum.ip_fragmented and sum.numbers[0] and sum.countable
             if fits and (not largest or sum.bytes > largest.sum.bytes) then
                 largest = { exchange = exchange, kind = kind, sum = sum }
             end
@@ -397,7 +410,7 @@ function providers.later_sent(facts)
 end
 
 function providers.later_again(facts)
-    return facts.later and math.max(#facts.later.requests - 1, 0)
+    return facts.later and count_retransmissions(messages.summarize(facts.later.requests))
 end
 
 -- The times of the datagrams that its receiver sent.

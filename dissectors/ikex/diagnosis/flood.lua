@@ -1,5 +1,6 @@
 --[[ The diagnosis of a capture: a flood of half-open IKE SAs, by the rule of `ikeanalyze` (docs/diagnosis.md). ]]
 local diagnose = require("ikex.diagnosis.diagnose")
+local message = require("ikex.message")
 local outcome = require("ikex.outcome")
 local templates = require("ikex.diagnosis.templates")
 
@@ -13,7 +14,7 @@ flood.REMEDY = "Check first that the capture has UDP port 4500, on which IKE_AUT
 
 local IKE_SA_INIT = 34
 local MANY, WITHIN = 20, 60e6 -- half-open IKE SAs of one responder, within us
-local SENTENCE = "{count:,} of {all:,} handshakes with {responder} stop after IKE_SA_INIT, from {where}; it {asked}: "
+local SENTENCE = "{count:,} of {all:,} handshakes with {responder} stop after IKE_SA_INIT, from {where}{asked}: "
     .. "consistent with {explanation}."
 local A_FLOOD = "a flood of half-open IKE SAs"
 local A_FILTER = "a capture filter that leaves out UDP port 4500, on which set-ups continue behind a NAT and which no "
@@ -44,6 +45,19 @@ local function has_cookie(summary)
     return summary.reason == "COOKIE"
 end
 
+-- Whether the capture has only the beginning of an IKE_SA_INIT response.
+local function has_truncated_response(summary)
+    for _, exchange in ipairs(summary.exchanges) do
+        for _, response in ipairs(exchange.pair.exchange == IKE_SA_INIT and exchange.responses or {}) do
+            local data = response.datagrams[1].data
+            if data and message.is_truncated(data) then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 -- What the handshakes with each responder have in common, in the order of their first ones.
 local function count_by_responder(capture)
     local list, by_address = {}, {}
@@ -60,6 +74,7 @@ local function count_by_responder(capture)
         if summary.reason ~= "REKEYED" then
             sums.all = sums.all + 1
             sums.cookies = sums.cookies + (has_cookie(summary) and 1 or 0)
+            sums.truncated = sums.truncated or has_truncated_response(summary)
         end
         if outcome.is_decided(capture, sa) and is_stopped(sa, summary) then
             sums.count = sums.count + 1
@@ -95,14 +110,21 @@ local function lacks_port(capture, stopped)
     return false
 end
 
+-- How often a responder asked for a cookie; nothing if it may have done so behind the end of truncated responses.
+local function describe_cookies(sums)
+    if sums.cookies > 0 then
+        return "; it asked for a cookie " .. (sums.truncated and "at least " or "") .. "{cookies:,} times"
+    end
+    return sums.truncated and "" or "; it never asked for a cookie"
+end
+
 --- A sentence for each responder that is flooded; requires that the capture has been read to its end.
 function flood.describe(capture)
     local sentences = {}
     for _, sums in ipairs(count_by_responder(capture)) do
         if sums.count * 2 > sums.all and is_dense(sums.starts) then
             sums.where = sums.addresses > 1 and templates.fill_in("{addresses:,} addresses", sums) or "one address"
-            sums.asked = sums.cookies > 0 and templates.fill_in("asked for a cookie {cookies:,} times", sums)
-                or "never asked for a cookie"
+            sums.asked = templates.fill_in(describe_cookies(sums), sums)
             sums.explanation = (lacks_port(capture, sums.stopped) and A_FILTER or "") .. A_FLOOD
             sentences[#sentences + 1] = templates.fill_in(SENTENCE, sums)
         end

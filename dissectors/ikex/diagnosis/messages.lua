@@ -48,9 +48,10 @@ local function list_first_datagrams(transmissions, lowest)
 end
 
 --- All transmissions of a request or of a response together, nil if there are none: {transmissions, bytes, fragments,
--- numbers, ip_fragmented, first, latest, on_4500, ike_bytes, datagrams}. `bytes`: of the largest datagram; `numbers`:
--- those of the fragments that are there, as keys; `first`, `latest`: times in us; `ike_bytes`: the length of a short
--- response that may refuse an SA; `datagrams`: the first ones of its transmissions.
+-- numbers, ip_fragmented, first, latest, on_4500, ike_bytes, datagrams, countable}. `bytes`: of the largest datagram;
+-- `numbers`: those of the fragments that are there, as keys; `first`, `latest`: times in us; `ike_bytes`: the length of
+-- a short response that may refuse an SA; `datagrams`: the first ones of its transmissions; `countable`: the
+-- transmissions are those of the message, and not IKE fragments without a number.
 function messages.summarize(transmissions)
     if #transmissions == 0 then
         return nil
@@ -59,7 +60,7 @@ function messages.summarize(transmissions)
     local can_refuse = slot.response and slot.pair.sa.version == 2 and WITH_REFUSALS[slot.pair.exchange]
     local sum = {
         transmissions = #transmissions, bytes = 0, fragments = 0, numbers = {}, ip_fragmented = false,
-        first = math.huge, latest = -math.huge, on_4500 = slot.on_4500 or false,
+        first = math.huge, latest = -math.huge, on_4500 = slot.on_4500 or false, countable = true,
     }
     local lowest = math.huge
     for _, transmission in ipairs(transmissions) do
@@ -70,6 +71,7 @@ function messages.summarize(transmissions)
             sum.ip_fragmented = sum.ip_fragmented or datagram.ip_fragments or false
             sum.first, sum.latest = math.min(sum.first, datagram.time), math.max(sum.latest, datagram.time)
             lowest = math.min(lowest, datagram.fragment)
+            sum.countable = sum.countable and not datagram.unnumbered
             if can_refuse and messages.is_short(datagram) then
                 sum.ike_bytes = math.max(sum.ike_bytes or 0, datagram.size)
             end
@@ -81,7 +83,9 @@ end
 
 --- How often a request was sent, and in which time; nil: once.
 function messages.describe_transmissions(sum)
-    if not sum or sum.transmissions == 1 then
+    if sum and not sum.countable then
+        return "at least once"
+    elseif not sum or sum.transmissions == 1 then
         return "once"
     end
     return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)

@@ -86,7 +86,7 @@ return {
         when = function(f)
             return has_reason(f, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN")
         end,
-        sentence = "The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
+        sentence = "The responder refused every proposal for the IKE SA with {reason}{offered}.{accepted}",
         remedy = "Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
             .. "exchange and each additional key exchange (ADDKE). The responder's log names those that it "
             .. "accepts. strongSwan answers so, too, if it has no connection for the addresses or the version of IKE.",
@@ -95,7 +95,8 @@ return {
         code = "addke-not-offered", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 9370, 2.2.1", subject = "RESPONSE", also = true,
         when = function(f)
-            return refused_ike_proposals(f) and f.initiator_supports_intermediate and not f.offered_addke
+            return refused_ike_proposals(f) and f.initiator_supports_intermediate and f.knows_offer
+                and not f.offered_addke
         end,
         sentence =
             "The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: a "

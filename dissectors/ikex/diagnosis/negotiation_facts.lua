@@ -47,12 +47,19 @@ function providers.proposals(facts)
 end
 
 function providers.offered(facts)
-    return table.concat(facts.proposals, " or ")
+    local offers = table.concat(facts.proposals, " or ")
+    return offers ~= "" and ": " .. offers or ""
 end
 
 -- Whether proposals have an additional key exchange: any of them, and all.
 function providers.offered_addke(facts)
     return facts.offered:find("ADDKE", 1, true) ~= nil
+end
+
+-- Whether the proposals are known: a truncated request without any may have some.
+function providers.knows_offer(facts)
+    local content = facts.sa.init_request
+    return #facts.proposals > 0 or not (facts.sa.version == 2 and content and contents.is_truncated(content))
 end
 
 function providers.all_with_addke(facts)
@@ -106,11 +113,20 @@ function providers.initiator_supports_intermediate(facts)
     return supports_intermediate(facts.sa.init_request)
 end
 
-function providers.responder_supports_intermediate(facts)
-    return supports_intermediate(facts.sa.init_response)
+-- Whether the response, as far as the capture has it, lacks the announcement: a truncated one may have it.
+function providers.responder_lacks_intermediate(facts)
+    return not facts.is_init_response_truncated and not supports_intermediate(facts.sa.init_response)
 end
 
--- Whether the initiator offers a PPK, and whether the responder accepts one (RFC 8784, 3; RFC 9867).
+-- Whether the capture has only the beginning of the last IKE_SA_INIT response.
+function providers.is_init_response_truncated(facts)
+    local responses = facts.init and facts.init.responses or NONE
+    local latest = responses[#responses]
+    local data = latest and latest.datagrams[1].data
+    return data ~= nil and message.is_truncated(data)
+end
+
+-- Whether the initiator offers a PPK, and whether the responder accepts one (RFC 8784, 3; RFC 9867), or accepts none.
 function providers.initiator_offers_ppk(facts)
     local content = facts.sa.init_request
     return content ~= nil and contents.announces_ppk(content)
@@ -126,6 +142,10 @@ function providers.uses_ppk_in_auth(facts)
     local request, response = facts.sa.init_request, facts.sa.init_response
     return request ~= nil and response ~= nil and contents.notify(request, USE_PPK) ~= nil
         and contents.notify(response, USE_PPK) ~= nil
+end
+
+function providers.responder_declines_ppk(facts)
+    return not facts.is_init_response_truncated and not facts.responder_accepts_ppk
 end
 
 -- The notifies that asked for another IKE_SA_INIT request, in order; the last one may have had no further request.

@@ -18,7 +18,7 @@ end
 -- The last request was repeated after each response, and the initiator never continued; earlier requests were not
 -- repeated, so that neither random loss nor a slow path explains it.
 local function is_ignored(f)
-    return f.ignored >= MANY_IGNORED and (f.passed_sent or 1) == 1 and f.after_setup_initiator_messages == 0
+    return (f.ignored or 0) >= MANY_IGNORED and (f.passed_sent or 1) == 1 and f.after_setup_initiator_messages == 0
         and not f.uncertain
 end
 
@@ -186,7 +186,7 @@ return {
         code = "fragment-lost-each-time", effect = "stopped", confidence = "certain",
         rfc = "RFC 7383, 2.6", subject = "REQUEST",
         when = function(f)
-            return has_no_response(f) and f.request_missing ~= nil and f.again > 0
+            return has_no_response(f) and f.request_missing ~= nil and (f.again or 0) > 0
         end,
         sentence = "The {last_type} request, which was sent {sent}, never became complete: no transmission has "
             .. "{request_missing}.",
@@ -197,11 +197,11 @@ return {
     {
         code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 9242, 3.1", subject = "REQUEST",
-        -- without a choice of the responder, the capture lacks the response that may have announced it; a second
-        -- IKE_INTERMEDIATE follows one that was answered
+        -- without a choice of the responder, the capture lacks the response that may have announced it, or its end; a
+        -- second IKE_INTERMEDIATE follows one that was answered
         when = function(f)
             return has_no_response(f) and f.last_type == "IKE_INTERMEDIATE" and f.last_message_id == 1
-                and f.key_exchange ~= nil and not f.responder_supports_intermediate
+                and f.key_exchange ~= nil and f.responder_lacks_intermediate
         end,
         sentence =
             "The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
@@ -341,7 +341,7 @@ return {
         code = "request-unanswered", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
         when = function(f)
-            return has_no_response(f)
+            return has_no_response(f) and f.again ~= nil
         end,
         sentence =
             "The {request_receiver} stopped answering: the {last_type} request was sent {sent} without any response, "
@@ -349,6 +349,22 @@ return {
         remedy =
             "Look for this time in the {request_receiver}'s log: it may have dropped the request (as one that it "
                 .. "cannot decrypt), waited for another system, or not received it.",
+    },
+    {
+        code = "request-unanswered", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f)
+        end,
+        sentence =
+            "The {last_type} request, which was sent {sent}, has no response in the capture, after "
+                .. "{answered_exchanges}: consistent with a {request_receiver} that stopped answering. The snapshot "
+                .. "length truncates the IKE fragments of the request before their numbers, so that its transmissions "
+                .. "cannot be counted.",
+        remedy =
+            "Capture whole packets (tcpdump -s 0). Look for this time in the {request_receiver}'s log: it may have "
+                .. "dropped the request (as one that it cannot decrypt), waited for another system, or not "
+                .. "received it.",
     },
     {
         code = "cookie-not-returned", effect = "stopped", confidence = "certain",
@@ -397,7 +413,7 @@ return {
         rfc = "RFC 8784, 3", subject = "RESPONSE", also = true,
         when = function(f)
             return f.outcome == "half-open" and f.last_type == "IKE_SA_INIT" and f.initiator_offers_ppk
-                and not f.responder_accepts_ppk
+                and f.responder_declines_ppk
         end,
         sentence =
             "The initiator offered a post-quantum pre-shared key (PPK), which the responder did not accept, and "

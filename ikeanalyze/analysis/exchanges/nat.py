@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array, find_rows, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, find_rows, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import FLAG_ENCRYPTED
@@ -184,10 +184,22 @@ def _get_hash_name(transform: "Ikev1Transform") -> str | None:
     return names.get(transform.value(Phase1Attribute.HASH_ALGORITHM) or 0)
 
 
-def classify_nat(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Index into WORDS for each handshake; `initiator` and `responder`: behind a NAT (1), not (0), or unknown (-1)."""
+def classify_nat(
+    initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8], hidden: tuple[BoolArray, BoolArray]
+) -> npt.NDArray[np.int8]:
+    """Index into WORDS for each handshake.
+
+    Args:
+        initiator: behind a NAT (1), not (0), or unknown (-1), by the hashes that the capture has.
+        responder: the same.
+        hidden: whether the capture may lack hashes about the initiator, and about the responder, because it has only
+            the beginning of a message. Then the side may be behind a NAT although no other hash shows it.
+    """
     word = np.maximum(initiator, 0) + 2 * np.maximum(responder, 0)
-    return np.where((initiator < 0) & (responder < 0), len(WORDS) - 1, word).astype(np.int8)
+    unknown = (initiator < 0) & (responder < 0)
+    for side, may_lack in zip((initiator, responder), hidden, strict=True):
+        unknown |= may_lack & (side < 1)
+    return np.where(unknown, len(WORDS) - 1, word).astype(np.int8)
 
 
 #: The words of the handshakes table.

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.hip_exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.arrays import Float64Array, Int64Array
+from ikeanalyze.wire.header import is_truncated_message
 from ikeanalyze.wire.ikev2.message import InitMessage
 from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries import get_name
@@ -69,6 +70,7 @@ class InitFacts(Struct, frozen=True):
     supports: tuple[str, ...]
     error: str | None  # an error notify, REDIRECT or TICKET_NACK: the responder did not take the request
     wanted: str | None = None  # COOKIE or INVALID_KE_PAYLOAD, by which a responder asks for another request
+    truncated: bool | None = False  # the capture has only the beginning of a message: it may tell more; None: unknown
 
 
 class Phase1Facts(Struct, frozen=True):
@@ -116,12 +118,15 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
         supports=tuple(dict.fromkeys(supports)),
         error=error,
         wanted=wanted,
+        truncated=view.is_truncated,
     )
 
 
 def extract_proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
     """The same of a CREATE_CHILD_SA exchange that made an IKE SA."""
-    return InitFacts(tuple(proposal.describe() for proposal in offered), _make_chosen_proposal(chosen), (), None)
+    return InitFacts(
+        tuple(proposal.describe() for proposal in offered), _make_chosen_proposal(chosen), (), None, truncated=None
+    )
 
 
 def _describe_signature_hashes(data: bytes) -> str:
@@ -159,8 +164,10 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     auth: AuthMethods | None = None
     error: str | None = None
     supports: tuple[dict[str, None], dict[str, None]] = ({}, {})
+    truncated = [False, False]
     for from_initiator, data in messages:
         view = parse_phase1_message(data)
+        truncated[not from_initiator] |= is_truncated_message(data)
         for name in _describe_vendors(view.vendor_ids):
             supports[not from_initiator][name] = None
         if view.transforms and from_initiator and not offered:
@@ -172,8 +179,9 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
         for notify_type in view.notifies:
             if notify_type < FIRST_STATUS:
                 error = error or get_name(Ikev1NotifyType, notify_type)
-    request = InitFacts(offered, None, tuple(supports[0]), None)
-    return Phase1Facts(request, InitFacts((), chosen, tuple(supports[1]), None), auth, error)
+    request = InitFacts(offered, None, tuple(supports[0]), None, truncated=truncated[0])
+    response = InitFacts((), chosen, tuple(supports[1]), None, truncated=truncated[1])
+    return Phase1Facts(request, response, auth, error)
 
 
 def _get_phase1_auth_methods(method: str | None) -> AuthMethods | None:

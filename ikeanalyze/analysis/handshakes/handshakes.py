@@ -13,6 +13,7 @@ from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.hip_exchange_types import I1_R1
+from ikeanalyze.analysis.exchanges.init_messages import InitMessages
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
 from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
@@ -185,7 +186,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         rtt_source=sources.path.rtt_source,
         uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
-        nat=_classify_nat(state, *init_places, endpoints),
+        nat=_classify_nat(state, *init_places, endpoints, phase1),
         request_facts=request_facts,
         response_facts=response_facts,
         facts=facts.all,
@@ -456,7 +457,11 @@ def _measure_waits(state: AnalysisState) -> Int64Array:
 
 
 def _classify_nat(
-    state: AnalysisState, request: Int64Array, response: Int64Array, endpoints: HandshakeEndpoints
+    state: AnalysisState,
+    request: Int64Array,
+    response: Int64Array,
+    endpoints: HandshakeEndpoints,
+    phase1: Mapping[int, Phase1Facts],
 ) -> npt.NDArray[np.int8]:
     """The sides behind a NAT, from clear messages and translated endpoints: index into `nat.WORDS`. (handshakes,)
 
@@ -470,8 +475,25 @@ def _classify_nat(
     initiator = np.maximum(inits.take(sender, request), inits.take(receiver, response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.take(receiver, request), inits.take(sender, response))
-    phase1 = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
-    return classify_nat(np.maximum(initiator, phase1[0]), np.maximum(responder, phase1[1]))
+    # hashes of the initiator are those of the sender in requests, and of the receiver in responses
+    hidden = [np.zeros(association.count, np.bool_), np.zeros(association.count, np.bool_)]
+    for places, sides in ((request, (sender, receiver)), (response, (receiver, sender))):
+        truncated = _are_truncated(inits, places)
+        for of_side, differs in zip(hidden, sides, strict=True):
+            of_side |= truncated & (inits.take(differs, places) < 0)
+    truncated_phase1 = [row for row, facts in phase1.items() if facts.request.truncated or facts.response.truncated]
+    for of_side in hidden:
+        of_side[truncated_phase1] = True
+    of_phase1 = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
+    return classify_nat(
+        np.maximum(initiator, of_phase1[0]), np.maximum(responder, of_phase1[1]), (hidden[0], hidden[1])
+    )
+
+
+def _are_truncated(inits: InitMessages, places: Int64Array) -> BoolArray:
+    """Whether the capture has only the beginning of the messages at these places; not of place -1."""
+    truncated = np.array([*(view.is_truncated for view in inits.views), False], np.bool_)
+    return truncated[inits.take(inits.form, places)]
 
 
 def _find_auth_methods(

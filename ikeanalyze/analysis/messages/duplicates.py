@@ -187,8 +187,9 @@ def _count_contents(columns: Columns, duplicates: DuplicateFrames, *, several: b
     rows, digest = rows[order], digest[order]
     start = np.flatnonzero(find_group_starts(digest))
     size = np.diff(np.append(start, len(rows)))
-    times = np.append(columns["time_ns"][rows], 0)
-    doubled = (size % 2 == 0) & (times[start + 1] - times[start] < TIMER_NS)
+    first, second = rows[start], rows[np.minimum(start + 1, len(rows) - 1)]
+    doubled = (size % 2 == 0) & (columns["time_ns"][second] - columns["time_ns"][first] < TIMER_NS)
+    doubled &= ~_are_sent_twice(columns, first, second)
     capture = get_capture_numbers(source[rows]).astype(np.int64)
     captures = int(capture.max()) + 1
     return {
@@ -197,6 +198,21 @@ def _count_contents(columns: Columns, duplicates: DuplicateFrames, *, several: b
         "copies": np.bincount(capture, duplicates.mask[rows], minlength=captures).astype(np.int64),
         "datagrams": np.bincount(capture, minlength=captures),
     }
+
+
+def _are_sent_twice(columns: Columns, first: Int64Array, second: Int64Array) -> BoolArray:
+    """Whether pairs of frames of one content are certainly two packets, and not two sightings of one. (pairs,)
+
+    A copy has the identification of its packet, which only a router or another device on the way may have changed: such
+    a copy has another TTL, or is on another interface.
+    """
+    idents = columns["ip_id"][first], columns["ip_id"][second]
+    other = idents[0] != idents[1]
+    for ident in idents:
+        other &= (ident != 0) & (ident != NO_IDENT)
+    for name in ("ttl", "interface"):
+        other &= columns[name][first] == columns[name][second]
+    return np.asarray(other)
 
 
 def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64Array]:

@@ -11,7 +11,7 @@ from ikeanalyze.analysis.exchanges.answers import UNCERTAIN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.nat import WORDS
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
-from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
+from ikeanalyze.analysis.handshakes.auth_methods import InitFacts, build_type_names
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.messages import MessageColumns
@@ -209,16 +209,27 @@ def _make_method_columns(handshakes: HandshakeColumns) -> dict[str, Any]:
             return make_null_column(len(place))
         return share_values([*values, missing], np.where(place < 0, len(values), place), layouts.HANDSHAKES[name])
 
-    slots = [
-        [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
-        for suite in chosen
-    ]
+    def list_known(fact: InitFacts, values: Sequence[Any]) -> Sequence[Any] | None:
+        """Nothing is known about values that a truncated message does not have."""
+        return values or (None if fact.truncated else [])
+
+    def list_additional(fact: InitFacts) -> Sequence[Any] | None:
+        if fact.chosen is None:
+            return list_known(fact, [])
+        return [{"slot": slot, "method": method, "id": number} for slot, method, number in fact.chosen.additional]
+
+    slots = [list_additional(fact) for fact in facts]
+    offered = [list_known(fact, fact.proposals) for fact in facts]
+    supports = [list_known(fact, fact.supports) for fact in facts]
+    truncated = [fact.truncated for fact in facts]
     columns: dict[str, Any] = {
         **{name: choose(name, [suite and getattr(suite, name) for suite in chosen], response) for name in _ALGORITHMS},
         "additional_key_exchanges": choose("additional_key_exchanges", slots, response, []),
-        "offered": choose("offered", [fact.proposals for fact in facts], request, []),
-        "initiator_supports": choose("initiator_supports", [fact.supports for fact in facts], request, []),
-        "responder_supports": choose("responder_supports", [fact.supports for fact in facts], response, []),
+        "offered": choose("offered", offered, request, []),
+        "initiator_supports": choose("initiator_supports", supports, request, []),
+        "responder_supports": choose("responder_supports", supports, response, []),
+        "initiator_init_truncated": choose("initiator_init_truncated", truncated, request),
+        "responder_init_truncated": choose("responder_init_truncated", truncated, response),
     }
     auths, auth = handshakes.auths, handshakes.auth
     for name in ("initiator", "responder", "eap"):

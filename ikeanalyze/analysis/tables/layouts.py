@@ -224,6 +224,12 @@ HANDSHAKE_COLUMNS: Final[dict[str, Column]] = {
     "offered": Column(ListType(TEXT), "proposals in the initiator's order"),
     "initiator_supports": Column(ListType(TEXT), "notifies and vendor IDs of IKE_SA_INIT, by name"),
     "responder_supports": Column(ListType(TEXT)),
+    "initiator_init_truncated": Column(
+        BOOLEAN,
+        "The capture has only the beginning of this side's IKE_SA_INIT message (of IKEv1: of a clear message of phase 1): "
+        "*_supports may lack some, and lists of which nothing was read are null; null: not in the capture, or HIP.",
+    ),
+    "responder_init_truncated": Column(BOOLEAN),
     "initiator_messages": Column(UINT32, "link initiator-responder, sent by the initiator"),
     "initiator_frames": Column(UINT32),
     "initiator_bytes": Column(UINT64),

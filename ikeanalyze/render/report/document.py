@@ -271,11 +271,13 @@ def _measurements() -> list[pl.Expr]:
 def _contents() -> list[pl.Expr]:
     ends = ("initiator_address", "responder_address")
     after_setup = _link("initiator-responder", *ends, "after_setup_initiator", "after_setup_responder")
-    supports = (pl.col(f"{side}_supports").fill_null([]).alias(side) for side in ("initiator", "responder"))
+    sides = ("initiator", "responder")
+    supports = [pl.col(f"{side}_supports").fill_null([]).alias(side) for side in sides]
+    truncated = [pl.col(f"{side}_init_truncated").alias(f"{side}_truncated") for side in sides]
     key_exchanges = pl.col("key_exchange_objects").fill_null([])
     return [
         pl.col("offered").fill_null([]),
-        pl.struct(*supports).alias("supports"),
+        pl.struct(*supports, *truncated).alias("supports"),
         pl.col("extra_round_trips").fill_null([]),
         *map(pl.col, ("capture_duplicates", "one_sided")),
         pl.concat_list(after_setup).alias("after_setup"),

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, is_truncated_message
 from ikeanalyze.wire.ikev2.payloads import parse_notify_fields
 from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
 from ikeanalyze.wire.payload_chain import (
@@ -46,6 +46,7 @@ class InitMessage(msgspec.Struct, frozen=True):
     error: str | None  # why parsing stopped early, or which payload is malformed; None: everything was parsed
     #: Type of the notify in which the captured bytes end. It is not in `notifies`, because its data are truncated.
     truncated_notify: int | None = None
+    is_truncated: bool = False  # the header announces more bytes than there are: payloads may follow
 
     @property
     def notify_types(self) -> tuple[int, ...]:
@@ -70,6 +71,7 @@ def parse_init(data: bytes) -> InitMessage:
     """
     proposals: tuple[Proposal, ...] = ()
     ke_method = nonce = error = truncated_notify = None
+    is_truncated = len(data) > 0 and is_truncated_message(data)  # an encrypted message has no kept bytes
     notifies: list[tuple[int, bytes]] = []
     vendor_ids: list[bytes] = []
     has_certreq = False
@@ -94,13 +96,21 @@ def parse_init(data: bytes) -> InitMessage:
                     has_certreq = True
             except WireError as problem:
                 error = error or f"payload {kind} at byte {offset}: {problem}"
-        if length > len(data):
+        if is_truncated:
             error = error or f"the header announces {length} bytes, the message has {len(data)}"
     except WireError as problem:
         error = error or str(problem)
         truncated_notify = _parse_truncated_notify(data)
     return InitMessage(
-        proposals, ke_method, nonce, tuple(notifies), tuple(vendor_ids), has_certreq, error, truncated_notify
+        proposals=proposals,
+        ke_method=ke_method,
+        nonce=nonce,
+        notifies=tuple(notifies),
+        vendor_ids=tuple(vendor_ids),
+        has_certreq=has_certreq,
+        error=error,
+        truncated_notify=truncated_notify,
+        is_truncated=is_truncated,
     )
 
 

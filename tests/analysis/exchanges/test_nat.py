@@ -106,7 +106,8 @@ def test_both_sides_make_one_word():
     unknown, no, yes = -1, 0, 1
     sides = [(unknown, unknown), (no, unknown), (yes, no), (unknown, yes), (yes, yes), (no, no)]
     first, second = (np.array(side, np.int8) for side in zip(*sides, strict=True))
-    assert [WORDS[index] for index in classify_nat(first, second)] == [
+    nothing = np.zeros(len(sides), np.bool_)
+    assert [WORDS[index] for index in classify_nat(first, second, (nothing, nothing))] == [
         None,
         "none",
         "initiator",
@@ -114,6 +115,15 @@ def test_both_sides_make_one_word():
         "both",
         "none",
     ]
+
+
+def test_a_side_with_hidden_hashes_is_known_only_if_another_hash_shows_a_nat():
+    no, yes = 0, 1
+    sides = [(no, no), (yes, no), (no, yes), (yes, yes)]
+    first, second = (np.array(side, np.int8) for side in zip(*sides, strict=True))
+    hidden, nothing = np.ones(len(sides), np.bool_), np.zeros(len(sides), np.bool_)
+    words = [WORDS[index] for index in classify_nat(first, second, (hidden, nothing))]
+    assert words == [None, "initiator", None, "both"]
 
 
 SHA2_256, SHA1 = 4, 2

@@ -289,6 +289,25 @@ def test_messages_that_are_all_there_twice_without_proof_are_warned_of():
     ]
 
 
+@pytest.mark.parametrize(
+    ("idents", "ttls", "warned"),
+    [
+        ((1, 2), (64, 64), False),  # a sender with a timer of 0.3 s
+        ((1, 2), (64, 63), True),  # a firewall that changes identifications (pf: random-id), on both sides of it
+        ((1, 1), (64, 64), True),
+        ((0, 0), (64, 64), True),  # of a sender without identifications, nothing tells
+    ],
+)
+def test_messages_with_other_identifications_on_the_same_path_are_no_copies(idents, ttls, warned):
+    trace = Trace()
+    for place, message in enumerate(Handshake(1).setup()):
+        for copy, (ident, ttl) in enumerate(zip(idents, ttls, strict=True)):
+            trace.add(place * SECOND + copy * 300 * MS, frame(message, ident=ident and 2 * place + ident, ttl=ttl))
+    analysis = analyse(trace)
+    assert only(analysis)["retransmitted_messages"] == 4
+    assert any(text.startswith(DOUBLED) for text in warnings(analysis)) is warned
+
+
 def test_a_capture_in_which_everything_was_retransmitted_once_is_not_warned_of():
     trace = Trace()
     for place, message in enumerate(Handshake(1).setup()):

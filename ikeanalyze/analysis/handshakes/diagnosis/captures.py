@@ -61,6 +61,7 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
                 pl.col("extra_round_trips").list.contains("COOKIE") | (pl.col("reason") == "COOKIE").fill_null(False)
             ).alias("cookie"),
             _is_without_port().alias("without_4500"),
+            pl.col("responder_init_truncated").fill_null(False).alias("truncated"),
         )
         .filter(~pl.col("rekeyed"))
     )
@@ -75,6 +76,7 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
             pl.col("cookie").sum().alias("cookies"),
             pl.col("initiator_address").filter(chosen).n_unique().alias("addresses"),
             pl.col("without_4500").filter(chosen).any().alias("without_4500"),
+            pl.col("truncated").any().alias("truncated"),
             (starts.shift(1 - _FLOOD) - starts).min().alias("shortest"),
             pl.col("handshake").filter(chosen).head(_MAX_HANDSHAKES).alias("first"),
         )
@@ -119,6 +121,8 @@ def _describe_flood(row: Mapping[str, Any]) -> str:
     where = f"{row['addresses']:,} addresses" if row["addresses"] > 1 else "one address"
     cookies = row["cookies"]
     cookie = f"; it asked for a cookie {cookies:,} times" if cookies else "; it never asked for a cookie"
+    if row["truncated"]:  # responses may have asked for one behind the cut
+        cookie = f"; it asked for a cookie at least {cookies:,} times" if cookies else ""
     explanation = "a flood of half-open IKE SAs"
     if row["without_4500"]:
         explanation = (

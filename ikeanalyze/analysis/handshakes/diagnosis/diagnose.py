@@ -165,7 +165,7 @@ def _describe_refused_request(s: Suspect) -> str | None:
 
 
 def _make_error_values(kind: str) -> dict[str, Callable[[Suspect], Any]]:
-    """Facts about the ICMP errors of the request or the response; None: there are none."""
+    """Facts about the ICMP errors of the request, the response or the later request; None: there are none."""
     names = {
         f"{kind}_icmp": "description",
         f"{kind}_icmp_sender": "sender",
@@ -182,9 +182,9 @@ def _make_error_values(kind: str) -> dict[str, Callable[[Suspect], Any]]:
 
 #: What sentences and remedies name, apart from fields of a suspect. None: not known.
 _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
-    "offered": lambda s: " or ".join(s.offered),
-    "chosen_addke": lambda s: " and ".join(chosen["method"] for chosen in s.additional_key_exchanges),
-    "needed_addke": lambda s: len(s.additional_key_exchanges),
+    "offered": lambda s: _fill_template(": {}", " or ".join(s.offered or ()) or None),
+    "chosen_addke": lambda s: " and ".join(chosen["method"] for chosen in s.additional_key_exchanges or ()),
+    "needed_addke": lambda s: len(s.additional_key_exchanges or ()),
     "made_addke": lambda s: None if s.first_auth_id is None else max(s.first_auth_id - 1, 0),
     **{name: attrgetter(name) for name in ("cookies", "refused_methods")},
     "skipped_ids": _describe_skipped_ids,
@@ -221,6 +221,7 @@ _DERIVED: Final[Mapping[str, Callable[[Suspect], Any]]] = {
     },
     **_make_error_values("request"),
     **_make_error_values("response"),
+    **_make_error_values("later"),
 }
 
 

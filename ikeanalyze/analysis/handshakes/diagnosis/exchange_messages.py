@@ -8,9 +8,12 @@ from msgspec import Struct
 from ikeanalyze.analysis.grouping import RowGroups, argsort_stable, expand_ranges, find_group_starts
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import ShortResponses
 from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT
+from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.columns import Array, FlatListColumn, TextColumn
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, sort_distinct
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Packet numbers that are kept as evidence of one message.
 MAX_FRAMES: Final = 12
@@ -35,6 +38,7 @@ class ExchangeMessages(Struct, frozen=True):
     ip_fragmented: BoolArray  # (n,)
     on_4500: BoolArray  # a transmission uses UDP port 4500. (n,)
     transmissions: Int64Array  # (n,)
+    countable: BoolArray  # `transmissions` are those of the message, and not IKE fragments without a number. (n,)
     first_ns: Int64Array  # of its first datagram. (n,)
     last_ns: Int64Array  # (n,)
     frames: FlatListColumn  # numbers of the first packets of the transmissions. (n,)
@@ -65,6 +69,7 @@ class ExchangeMessages(Struct, frozen=True):
             ip_fragmented=runs.max(columns.ip_fragments[rows]) > 0,
             on_4500=runs.max(on_4500.astype(np.int64)) > 0,
             transmissions=np.bincount(of_transmission, minlength=len(key)),
+            countable=runs.max(_lack_fragment_numbers(columns, rows).astype(np.int64)) == 0,
             first_ns=runs.min(columns.first_ns[rows]),
             last_ns=runs.max(columns.first_ns[rows]),
             frames=list_first_frames(state, rows, runs),
@@ -80,8 +85,12 @@ class ExchangeMessages(Struct, frozen=True):
         return np.where(self.key[place] == wanted, place, -1)
 
     def describe_transmissions(self, requests: Int64Array) -> TextColumn:
-        """How often requests (rows; -1: none) were sent, and in which time: "once", "4 times in 12.1 s"."""
-        count = take(self.transmissions, requests, 1)
+        """How often requests (rows; -1: none) were sent, and in which time: "once", "4 times in 12.1 s".
+
+        Those that are not countable were sent "at least once".
+        """
+        countable = take(self.countable, requests, True)
+        count = np.where(countable, take(self.transmissions, requests, 1), 1)
         seconds = np.round((self.last_ns[requests] - self.first_ns[requests]) / 1e9, 1)
         texts, place = ["once"], np.zeros(len(requests), np.uint32)
         known: dict[tuple[int, float], int] = {}
@@ -91,7 +100,12 @@ class ExchangeMessages(Struct, frozen=True):
         ):
             place[number] = known.setdefault((sent[0], sent[1]), len(known) + 1)
         texts += [f"{times} times in {span} s" for times, span in known]
-        return TextColumn(texts, place)
+        place[~countable] = len(texts)
+        return TextColumn([*texts, "at least once"], place)
+
+    def count_retransmissions(self, requests: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """How often requests (rows; -1: none) were sent again; null: they are not countable."""
+        return take(self.transmissions, requests, 1) - 1, take(self.countable, requests, True)
 
     def describe_missing_fragments(self, state: AnalysisState, messages: Int64Array) -> TextColumn:
         """The IKE fragments that are in no transmission of messages (rows; -1: none): "fragment 2 of 2"; None: none."""
@@ -130,6 +144,15 @@ class ExchangeMessages(Struct, frozen=True):
         return sort_distinct(self.transmission_of[late])
 
 
+def _lack_fragment_numbers(columns: Datagrams, rows: Int64Array) -> BoolArray:
+    """Which datagrams are IKE fragments that the snapshot length truncates before their numbers. (rows,)
+
+    Each of them looks like a message, so that those of one message look like its retransmissions.
+    """
+    fragment_type = np.where(columns.is_ikev1[rows], int(Ikev1PayloadType.FRAGMENT), int(PayloadType.SKF))
+    return np.asarray((columns.next_payload[rows] == fragment_type) & (columns.fragment[rows] == 0))
+
+
 def _get_short_lengths(datagrams: UInt32Array, short: ShortResponses) -> Int64Array:
     """The length of the IKE message of each datagram, by its number, that is a short response; else -1."""
     lengths = np.full(len(datagrams), -1, np.int64)
@@ -158,6 +181,6 @@ def list_first_frames(state: AnalysisState, datagrams: Int64Array, runs: RowGrou
     return FlatListColumn(ordered[expand_ranges(np.cumsum(count) - count, kept)].astype(np.uint32), kept)
 
 
-def take(values: Array, places: Int64Array, missing: int) -> Any:
+def take(values: Array, places: Int64Array, missing: int | bool) -> Any:
     """The values at these places; `missing` where the place is -1."""
     return np.where(places < 0, missing, values[places])

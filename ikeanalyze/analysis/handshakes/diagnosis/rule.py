@@ -1,7 +1,7 @@
 """The form of a rule of the diagnosis."""
 
 from collections.abc import Callable
-from enum import StrEnum
+from enum import StrEnum, unique
 
 from msgspec import Struct
 
@@ -26,6 +26,7 @@ class Confidence(StrEnum):
     CONSISTENT = "consistent with"  # the packets look like it, but something outside of the capture may be the cause
 
 
+@unique
 class Subject(StrEnum):
     """The messages that diagnoses concern."""
 
@@ -39,6 +40,7 @@ class Subject(StrEnum):
     SLOW_REQUEST = "request of the set-up that was sent once and answered last"
     LARGE_MESSAGE = "largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments"
     LATER_REQUEST = "request of the last exchange after the set-up"
+    REJECTED_LATER_REQUEST = "request of the last exchange after the set-up, with the ICMP errors about it"
     LATER_REFUSAL = (
         "response that refused a CREATE_CHILD_SA or IKE_FOLLOWUP_KE request after the set-up, or Informational message of "
         "IKEv1 that refused a quick mode"

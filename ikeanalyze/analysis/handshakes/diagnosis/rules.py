@@ -8,6 +8,7 @@ one. A rule does not claim more than its packets show: where something else coul
 `s` is the suspect. What is not known about it is None, which meets no condition.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, PPK_NOTIFIES, STEP_BACK_NS
@@ -131,7 +132,8 @@ def _ignores_responses(s: Suspect) -> bool:
     Earlier requests were not repeated, so that neither random loss nor a slow path explains it.
     """
     return (
-        s.ignored >= MANY_IGNORED
+        s.ignored is not None
+        and s.ignored >= MANY_IGNORED
         and s.passed_sent in (None, 1)
         and s.after_setup_initiator_messages == 0
         and s.uncertain is None
@@ -159,24 +161,36 @@ def _has_at_most(room: int | None, most: int) -> bool:
     return room is not None and room <= most
 
 
+def _announces(supports: Sequence[str] | None, *notifies: str) -> bool:
+    """A side announced one of these in IKE_SA_INIT."""
+    return any(name in notifies for name in supports or ())
+
+
+def _responder_announces_none(s: Suspect, *notifies: str) -> bool:
+    """The responder announced none of these in IKE_SA_INIT, of which a truncated response could lack one."""
+    return s.responder_init_truncated is not True and not _announces(s.responder_supports, *notifies)
+
+
 def _offers_addke(s: Suspect) -> bool:
     """A proposal has an additional key exchange."""
-    return any("ADDKE" in proposal for proposal in s.offered)
+    return any("ADDKE" in proposal for proposal in s.offered or ())
 
 
 def _needs_addke(s: Suspect) -> bool:
     """Each proposal has an additional key exchange."""
-    return bool(s.offered) and all("ADDKE" in proposal for proposal in s.offered)
+    return bool(s.offered) and all("ADDKE" in proposal for proposal in s.offered or ())
 
 
 def _lost_addke(s: Suspect) -> bool:
     """An additional key exchange was offered, and none was chosen."""
-    return _succeeded(s) and _offers_addke(s) and not s.additional_key_exchanges
+    return (
+        _succeeded(s) and _offers_addke(s) and s.additional_key_exchanges is not None and not s.additional_key_exchanges
+    )
 
 
 def _declined_ppk(s: Suspect) -> bool:
     """The initiator offered a PPK, and the responder does not accept one."""
-    return not PPK_NOTIFIES.isdisjoint(s.initiator_supports) and PPK_NOTIFIES.isdisjoint(s.responder_supports)
+    return _announces(s.initiator_supports, *PPK_NOTIFIES) and _responder_announces_none(s, *PPK_NOTIFIES)
 
 
 def _left_out_addke(s: Suspect) -> bool:
@@ -184,7 +198,7 @@ def _left_out_addke(s: Suspect) -> bool:
 
     This does not depend on what was captured: the initiator numbers its requests one by one (RFC 7296, 2.2).
     """
-    return s.first_auth_id is not None and s.first_auth_id <= len(s.additional_key_exchanges)
+    return s.first_auth_id is not None and s.first_auth_id <= len(s.additional_key_exchanges or ())
 
 
 def _refused(s: Suspect, *notifies: str) -> bool:
@@ -226,6 +240,10 @@ def _lost_peer(s: Suspect) -> bool:
 _ADDKE_LEFT_OUT: Final = (
     "IKE_SA_INIT negotiated {chosen_addke} as well, in an IKE_INTERMEDIATE exchange each, but the initiator sent IKE_AUTH "
     "(message ID {first_auth_id}) after {made_addke} of {needed_addke} such exchanges"
+)
+_LOST_LATER: Final = (
+    "The connection was set up and lost later: the {later_type} request of the {later_by} was sent {later_sent} and never "
+    "answered, and {later_icmp}"
 )
 _AAA_REMEDY: Final = (
     "Check that the AAA server runs, that its address and port are right, that it knows the responder as a client (an "
@@ -296,7 +314,7 @@ RULES: Final = (
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.REFUSAL,
         when=lambda s: _failed(s, _NO_PROPOSAL_CHOSEN, _IKEV1_NO_PROPOSAL_CHOSEN),
-        sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
+        sentence="The responder refused every proposal for the IKE SA with {reason}{offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
         "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts. strongSwan "
         "answers so, too, if it has no connection for the addresses or the version of IKE.",
@@ -309,7 +327,8 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=lambda s: (
             _refused_ike_proposals(s)
-            and _INTERMEDIATE_EXCHANGE_SUPPORTED in s.initiator_supports
+            and _announces(s.initiator_supports, _INTERMEDIATE_EXCHANGE_SUPPORTED)
+            and s.offered is not None
             and not _offers_addke(s)
         ),
         sentence="The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: "
@@ -459,7 +478,9 @@ RULES: Final = (
         subject=Subject.REFUSAL,
         when=lambda s: (
             # a PPK in IKE_INTERMEDIATE is confirmed before IKE_AUTH
-            _auth_failed(s) and _USE_PPK in s.initiator_supports and _USE_PPK in s.responder_supports
+            _auth_failed(s)
+            and _announces(s.initiator_supports, _USE_PPK)
+            and _announces(s.responder_supports, _USE_PPK)
         ),
         sentence="The responder refused the initiator's authentication with {reason}{identities}. Both sides announced a "
         "post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
@@ -852,7 +873,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7383, 2.6",
         subject=Subject.REQUEST,
-        when=lambda s: _without_response(s) and s.request_missing is not None and s.again > 0,
+        when=lambda s: _without_response(s) and s.request_missing is not None and bool(s.again),
         sentence="The {last_type} request, which was sent {sent}, never became complete: no transmission has "
         "{request_missing}.",
         remedy="Something between the initiator and the capture point drops this packet each time: a firewall or "
@@ -864,14 +885,14 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.1",
         subject=Subject.REQUEST,
-        # without a choice of the responder, the capture lacks the response that may have announced it; a second
-        # IKE_INTERMEDIATE follows one that was answered
+        # without a choice of the responder, the capture lacks the response that may have announced it, or its end; a
+        # second IKE_INTERMEDIATE follows one that was answered
         when=lambda s: (
             _without_response(s)
             and s.last_type == _IKE_INTERMEDIATE
             and s.last_message_id == 1
             and s.key_exchange is not None
-            and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports
+            and _responder_announces_none(s, _INTERMEDIATE_EXCHANGE_SUPPORTED)
         ),
         sentence="The IKE_INTERMEDIATE request was sent {sent} and never answered, and the responder had not announced "
         "INTERMEDIATE_EXCHANGE_SUPPORTED in IKE_SA_INIT: consistent with a responder that does not support the exchange.",
@@ -1015,11 +1036,24 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
-        when=_without_response,
+        when=lambda s: _without_response(s) and s.again is not None,
         sentence="The {request_receiver} stopped answering: the {last_type} request was sent {sent} without any "
         "response, after {answered_exchanges}.{skipped_ids}",
         remedy="Look for this time in the {request_receiver}'s log: it may have dropped the request (as one that it "
         "cannot decrypt), waited for another system, or not received it.",
+    ),
+    Rule(
+        code="request-unanswered",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.1 and 2.4",
+        subject=Subject.REQUEST,
+        when=_without_response,
+        sentence="The {last_type} request, which was sent {sent}, has no response in the capture, after "
+        "{answered_exchanges}: consistent with a {request_receiver} that stopped answering. The snapshot length truncates "
+        "the IKE fragments of the request before their numbers, so that its transmissions cannot be counted.",
+        remedy="Capture whole packets (tcpdump -s 0). Look for this time in the {request_receiver}'s log: it may have "
+        "dropped the request (as one that it cannot decrypt), waited for another system, or not received it.",
     ),
     Rule(
         code="cookie-not-returned",
@@ -1304,6 +1338,60 @@ RULES: Final = (
         "(strongSwan: keep_alive), or check for dead peers from the initiator's side (DPD).",
     ),
     Rule(
+        code="packet-too-big",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1191, 4; RFC 4443, 3.2; RFC 7383, 2.5.2",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        # after the error, a host may send IP fragments that are small enough
+        when=lambda s: (
+            _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.TOO_BIG) and s.later_ip_fragmented is False
+        ),
+        sentence=_LOST_LATER
+        + ", about an IP packet of {later_icmp_bytes:,} bytes: consistent with {later_path_mtu}, which "
+        "this request exceeds.",
+        remedy=_TOO_BIG_REMEDY,
+    ),
+    Rule(
+        code="port-unreachable",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1122, 3.2.2.1; RFC 4443, 3.1",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        when=lambda s: _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.PORT),
+        sentence=_LOST_LATER
+        + ": consistent with an IKE daemon that has stopped, or a firewall or NAT that no longer lets "
+        "the packets pass.",
+        remedy="Check that the IKE daemon of the other side runs and listens on UDP port {later_icmp_port}, and look for this "
+        "time in its log. An error from another address comes from a firewall or router in the path; a NAT answers with "
+        "its own address if it has forgotten the connection.",
+    ),
+    Rule(
+        code="admin-prohibited",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 1812, 5.2.7.1; RFC 4443, 3.1",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        when=lambda s: _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.PROHIBITED),
+        sentence=_LOST_LATER
+        + ": consistent with a firewall that rejects the packets, although it let those of the set-up "
+        "pass.",
+        remedy="Look for changes of {later_icmp_sender} and other firewalls in the path at this time, and let UDP ports 500 "
+        "and 4500 pass in both directions, also after a time without packets.",
+    ),
+    Rule(
+        code="host-unreachable",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 792; RFC 1812, 5.2.7.1; RFC 4443, 3.1 and 3.3",
+        subject=Subject.REJECTED_LATER_REQUEST,
+        when=lambda s: _lost_peer(s) and _has_errors(s.later_errors, IcmpProblem.UNREACHABLE),
+        sentence=_LOST_LATER
+        + ": consistent with a host that is down or has left this address, or with a route that is gone.",
+        remedy="Check that the host of the other side is up and still has this address, and the routes of "
+        "{later_icmp_sender}, which could not deliver the packets.",
+    ),
+    Rule(
         code="peer-lost",
         effect=Effect.DISCONNECTED,
         confidence=Confidence.CERTAIN,
@@ -1380,7 +1468,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.1; RFC 9370, 2.2.1",
         subject=Subject.INIT_RESPONSE,
-        when=lambda s: _lost_addke(s) and _INTERMEDIATE_EXCHANGE_SUPPORTED not in s.responder_supports,
+        when=lambda s: _lost_addke(s) and _responder_announces_none(s, _INTERMEDIATE_EXCHANGE_SUPPORTED),
         sentence="The initiator offered an additional key exchange, and the IKE SA has none ({key_exchange} alone). The "
         "responder did not announce IKE_INTERMEDIATE: consistent with one that does not support it, or that allows none of "
         "the offered methods.",

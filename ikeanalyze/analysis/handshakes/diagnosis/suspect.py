@@ -85,10 +85,12 @@ class Suspect(Struct, frozen=True):
     prf: str | None
     integrity: str | None
     key_exchange: str | None
-    additional_key_exchanges: Sequence[Any]
-    offered: Sequence[str]
-    initiator_supports: Sequence[str]
-    responder_supports: Sequence[str]
+    additional_key_exchanges: Sequence[Any] | None
+    offered: Sequence[str] | None
+    initiator_supports: Sequence[str] | None
+    responder_supports: Sequence[str] | None
+    initiator_init_truncated: bool | None
+    responder_init_truncated: bool | None
     aaa_address: str | None
     aaa_request_messages: int | None
     aaa_response_messages: int | None
@@ -109,8 +111,8 @@ class Suspect(Struct, frozen=True):
     last_by: Literal["initiator", "responder"]  # who sent its request: of XAuth (IKEv1), the responder
     last_message_id: int
     message_id_before: int | None  # of the exchange before it
-    sent: str  # how often its request was sent: "once", "4 times in 12.1 s"
-    again: int  # retransmissions of its request
+    sent: str  # how often its request was sent: "once", "4 times in 12.1 s", "at least once"
+    again: int | None  # retransmissions of its request
     on_4500: bool  # it uses UDP port 4500
     unprotected: bool  # it has responses, and none is encrypted
     responses: int  # transmissions of its response
@@ -123,7 +125,7 @@ class Suspect(Struct, frozen=True):
     request_passed_bytes: int | None  # largest datagram of the same direction that arrived before
     response_passed_bytes: int | None
     response_ike_bytes: int | None  # length of the IKE message, if it is a short IKE_AUTH response
-    ignored: int  # transmissions of its request after the first one of its response
+    ignored: int | None  # transmissions of its request after the first one of its response
     answered: int  # exchanges before the last one
     auth_exchanges: int  # IKE_AUTH exchanges; several are EAP
     passed_sent: int | None  # transmissions of the one of the requests before that was sent most often
@@ -150,6 +152,7 @@ class Suspect(Struct, frozen=True):
     later_ended: bool | None
     later_unprotected: bool | None
     later_heard: bool | None  # its receiver sent something after its first transmission
+    later_ip_fragmented: bool | None
     later_idle_ns: int | None  # from the last message of its receiver before it to its first transmission
 
     # of other exchanges after the set-up
@@ -166,6 +169,7 @@ class Suspect(Struct, frozen=True):
 
     request_errors: IcmpFacts | None
     response_errors: IcmpFacts | None
+    later_errors: IcmpFacts | None  # about the request of the last exchange after the set-up
     decrypted: DecryptedFacts
 
     @property

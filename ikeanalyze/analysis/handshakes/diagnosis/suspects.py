@@ -152,9 +152,11 @@ def collect_facts(
     subjects[Subject.LATER_REFUSAL] = collector.make_refusal_subject(refused)
     errors = collect_icmp_facts(icmp_errors, matched, state, suspects)
     about = [_find_errors(errors, set_up.last, response=response) for response in (False, True)]
+    about.append(_find_errors(errors, collector.find_later_exchanges(), response=False))
     for subject, rejected, found in (
         (Subject.REQUEST, Subject.REJECTED_REQUEST, about[0]),
         (Subject.RESPONSE, Subject.REJECTED_RESPONSE, about[1]),
+        (Subject.LATER_REQUEST, Subject.REJECTED_LATER_REQUEST, about[2]),
     ):
         subjects[rejected] = _add_error_frames(subjects[subject], found)
     wanted = _find_wanted_methods(state, suspects)
@@ -172,6 +174,7 @@ def collect_facts(
     objects: dict[str, tuple[Mapping[int, object], object]] = {
         "request_errors": (about[0], None),
         "response_errors": (about[1], None),
+        "later_errors": (about[2], None),
         "decrypted": (decrypted, NOTHING_DECRYPTED),
         "refused": (refused, None),
     }
@@ -340,6 +343,7 @@ class _Collector(Struct, frozen=True):
         asked = messages.find(passed, response=False)
         on_4500 = take(messages.on_4500, request, 0) | take(messages.on_4500, response, 0)
         late = messages.find_late_transmissions(state, request, response)
+        ignored = np.bincount(self._number_suspects(state.messages.handshake[late]), minlength=len(last))
         is_auth = _find_named_types("IKE_AUTH")[self._get_types(set_up.rows)]
         columns |= {
             "last_type": TextColumn(build_type_names(), self._get_types(last)),
@@ -347,12 +351,12 @@ class _Collector(Struct, frozen=True):
             "last_message_id": state.exchanges.message_id[last],
             "message_id_before": self._find_message_ids_before(),
             "sent": messages.describe_transmissions(request),
-            "again": take(messages.transmissions, request, 1) - 1,
+            "again": messages.count_retransmissions(request),
             "on_4500": on_4500.astype(np.bool_),
             "unprotected": state.unprotected[last],
             "responses": take(messages.transmissions, response, 0),
             "response_ike_bytes": _null_negative(take(messages.ike_bytes, response, -1)),
-            "ignored": np.bincount(self._number_suspects(state.messages.handshake[late]), minlength=len(last)),
+            "ignored": (ignored, take(messages.countable, request, True)),
             "answered": set_up.runs.size - 1,
             "auth_exchanges": set_up.runs.sum(is_auth.astype(np.int64)),
             "passed_sent": self._find_largest(messages.transmissions, asked, suspect),
@@ -369,7 +373,7 @@ class _Collector(Struct, frozen=True):
         is_init = _find_named_types("IKE_SA_INIT")[self._get_types(rows)]
         init = self._choose_last(rows[is_init], suspect[is_init])
         request = self.messages.find(rows, response=False)
-        asked = request >= 0
+        asked = (request >= 0) & take(self.messages.countable, request, True)
         rows, suspect, sent = rows[asked], suspect[asked], self.messages.transmissions[request[asked]]
         order = np.argsort(sent, kind="stable")
         repeated = self._choose_last(rows[order], suspect[order])
@@ -398,26 +402,37 @@ class _Collector(Struct, frozen=True):
     ) -> tuple[dict[str, Any], dict[Subject, SubjectColumns]]:
         """The last exchange after each set-up that has one; `decrypted` has facts by number of the suspect."""
         exchanges, messages = self.state.exchanges, self.messages
-        rows = np.flatnonzero(~exchanges.set_up)
-        rows = rows[self._is_suspect(exchanges.handshake[rows])]
-        later = self._choose_last(rows, self._number_suspects(exchanges.handshake[rows]))
+        rows = self._list_later_exchanges()
+        later = self.find_later_exchanges()
         known = later >= 0
         request = messages.find(later, response=False)
+        later_again, countable = messages.count_retransmissions(request)
         columns = {
             "next_message_id": self._find_next_message_ids(rows),
             "later_type": (TextColumn(build_type_names(), self._get_types(later)), known),
             "later_by": (_name_sides(exchanges.initiator_asked[later]), known),
             "later_sent": (messages.describe_transmissions(request), known),
-            "later_again": (take(messages.transmissions, request, 1) - 1, known),
+            "later_again": (later_again, known & countable),
             "later_ended": (self.answers.end_ns[later] != UNKNOWN, known),
             "later_unprotected": (self.state.unprotected[later], known),
             "later_heard": self._find_heard_receivers(later),
+            "later_ip_fragmented": (take(messages.ip_fragmented, request, 0).astype(np.bool_), known),
             "later_idle_ns": self._measure_idle_times(later),
         }
         return columns, {
             Subject.LATER_REQUEST: self._make_subject(later, response=False),
             Subject.REFUSAL: self._find_refusals(rows, decrypted),
         }
+
+    def find_later_exchanges(self) -> Int64Array:
+        """The last exchange after the set-up of each suspect; -1: it has none. (suspects,)"""
+        rows = self._list_later_exchanges()
+        return self._choose_last(rows, self._number_suspects(self.state.exchanges.handshake[rows]))
+
+    def _list_later_exchanges(self) -> Int64Array:
+        """The exchanges of suspects after the set-up."""
+        rows = np.flatnonzero(~self.state.exchanges.set_up)
+        return rows[self._is_suspect(self.state.exchanges.handshake[rows])]
 
     def find_refused_requests(self, handshakes: HandshakeColumns) -> dict[int, RefusedRequest]:
         """The request after the set-up that was refused, by number of the suspect."""
@@ -605,6 +620,7 @@ class _Collector(Struct, frozen=True):
         """
         state, rows, transmission = self.state, self.messages.datagrams, self.messages.transmission_of
         is_large = (state.datagrams.ip_fragments[rows] > 0) & (state.datagrams.fragment[rows] == 0)
+        is_large &= np.repeat(self.messages.countable, self.messages.runs.size)
         is_large &= state.messages.exchange_type[transmission] == int(ExchangeType.IKE_INTERMEDIATE)
         chosen = np.flatnonzero(is_large)
         key = get_message_keys(state, transmission[chosen])
@@ -664,6 +680,7 @@ class _Collector(Struct, frozen=True):
         first = order[find_group_starts(transmission_of[order])]
         key = get_message_keys(state, transmission_of[first])
         is_request = (key & 1 == 0) & state.exchanges.set_up[key >> 1]
+        is_request &= self.messages.countable[np.searchsorted(self.messages.key, key)]
         first, key = first[is_request], key[is_request]
         order = np.lexsort((first, state.messages.transmission[transmission_of[first]], key))
         times, key = state.datagrams.first_ns[self.messages.datagrams[first[order]]], key[order]

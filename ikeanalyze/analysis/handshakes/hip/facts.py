@@ -116,8 +116,9 @@ def _make_facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
             None,
             _describe_parameters(seen.i1, _OFFERS) + _describe_parameters(i2, _ABILITIES),
             None,
+            truncated=None,
         ),
-        response=InitFacts((), chosen, _describe_parameters(r1, _ABILITIES), None),
+        response=InitFacts((), chosen, _describe_parameters(r1, _ABILITIES), None, truncated=None),
         auth=auth,
         error=None if seen.r2 else seen.error,
     )

@@ -57,9 +57,8 @@ def render_handshake(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     if row["setup_ns"] is not None:
         yield _render_breakdown_table(row)
     yield KeyValueSection("Transport", list(_render_transport(row)))
-    supports = {side: row[f"{side}_supports"] or () for side in ("initiator", "responder")}
-    if any(supports.values()):
-        yield KeyValueSection("Supports", [(side, join_items(names)) for side, names in supports.items()])
+    if row["initiator_supports"] or row["responder_supports"]:
+        yield KeyValueSection("Supports", [(side, _format_supports(row, side)) for side in ("initiator", "responder")])
 
 
 def _render_identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str, str]]:
@@ -92,6 +91,15 @@ def _render_identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tup
         yield "CHILD_SA", f"refused: {escape_text(row['child_error'])}"
     if row["one_sided"]:
         yield "one-sided", f"only messages of the {row['one_sided']} are in the capture"
+
+
+def _format_supports(row: Mapping[str, Any], side: str) -> str:
+    names = row[f"{side}_supports"]
+    if not row[f"{side}_init_truncated"]:
+        return join_items(names or ())
+    return (
+        f"{join_items(names)}; the rest is truncated in the capture" if names else "not known: truncated in the capture"
+    )
 
 
 def _format_auth(row: Mapping[str, Any], *, opened: bool) -> str:

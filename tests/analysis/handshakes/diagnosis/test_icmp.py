@@ -239,3 +239,66 @@ def test_captures_that_are_read_together_keep_their_errors(tmp_path):
     first, second = read_captures(paths).handshakes["diagnosis"].to_list()
     assert [first[0]["code"], second[0]["code"]] == ["responder-silent", "port-unreachable"]
     assert "2001:db8::1 (the destination) returned" in second[0]["message"]
+
+
+def lose_peer(trace, count=4, *, nat=False, by_initiator=True, size=8):
+    """Set up an IKE SA, and repeat a liveness check in vain a minute later; return the IP packets of the check."""
+    sa = Handshake(1, nat=nat)
+    trace.play(sa.setup())
+    check = sa.informational(by_initiator=by_initiator, size=size)[0]
+    return [trace.message(60 * SECOND + number * 4 * SECOND, check)[0].data[14:] for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mtu", "size", "code"),
+    [
+        ((3, 3), None, 8, "port-unreachable"),
+        ((3, 1), None, 8, "host-unreachable"),
+        ((11, 0), None, 8, "host-unreachable"),
+        ((3, 13), None, 8, "admin-prohibited"),
+        ((3, 4), 1200, 1300, "packet-too-big"),
+        ((11, 1), None, 8, "peer-lost"),  # of packets that are no IP fragments, it tells nothing
+    ],
+)
+def test_errors_about_a_request_after_the_set_up_tell_why_the_peer_is_lost(kind, mtu, size, code):
+    trace = Trace()
+    packets = lose_peer(trace, size=size)
+    for number, packet in enumerate(packets[:3]):
+        add_error(trace, 60 * SECOND + number * 4 * SECOND + MS, packet, source=ROUTER, kind=kind, mtu=mtu)
+    row = only(analyse(trace))
+    [entry] = row["diagnosis"]
+    assert (row["outcome"], entry["code"], entry["effect"]) == ("completed", code, "disconnected")
+    assert (entry["exchange"], entry["kind"], entry["sender"]) == ("INFORMATIONAL", "request", "initiator")
+    if code == "peer-lost":
+        assert (entry["confidence"], entry["frames"]) == ("certain", [5, 7, 9, 11])
+        return
+    assert entry["confidence"] == "consistent with"
+    assert entry["frames"] == [5, 6, 7, 8, 9, 10, 11]
+    assert f"was sent 4 times in 12.0 s and never answered, and {ROUTER} returned the ICMP error" in entry["message"]
+    assert ("a path MTU of 1,200 bytes" in entry["message"]) == (mtu is not None)
+
+
+def test_an_error_about_a_request_after_the_set_up_that_was_answered_changes_nothing():
+    trace = Trace()
+    sa = Handshake(1)
+    trace.play(sa.setup())
+    check = sa.informational()
+    sent = [trace.message(60 * SECOND + number * 4 * SECOND, check[0])[0].data[14:] for number in range(3)]
+    add_error(trace, 60 * SECOND + MS, sent[0], kind=(3, 1))
+    trace.message(69 * SECOND, check[1])
+    assert get_codes(trace) == []
+
+
+def test_an_error_about_the_set_up_does_not_explain_a_request_after_it():
+    trace = Trace()
+    lose_peer(trace)
+    add_error(trace, MS // 2, trace.packets[0].data[14:])
+    assert get_codes(trace) == ["peer-lost"]
+
+
+def test_a_nat_that_forgot_the_connection_is_likelier_than_a_daemon_that_stopped():
+    """It may answer with port unreachable itself: the initiator behind it had sent nothing for a minute."""
+    trace = Trace()
+    packets = lose_peer(trace, nat=True, by_initiator=False)
+    add_error(trace, 60 * SECOND + MS, packets[0], source="192.0.2.1")
+    assert get_codes(trace) == ["nat-keepalive-missing"]

@@ -57,3 +57,16 @@ def test_hip_has_hits_and_no_spis():
     facts = titled(replace(a, handshakes=changed), "Handshake").rows
     assert [value for name, value in facts if name == "  its HIT"] == ["2001:21::1", "-"]
     assert "SPIi, SPIr" not in dict(facts)
+
+
+def test_announcements_that_the_snapshot_length_hides_are_not_called_missing():
+    whole = analysis([1])
+    truncated = whole.handshakes.with_columns(
+        pl.lit(True).alias("initiator_init_truncated"),
+        pl.lit(True).alias("responder_init_truncated"),
+        pl.lit(None, whole.handshakes.schema["responder_supports"]).alias("responder_supports"),
+    )
+    shown = dict(titled(replace(whole, handshakes=truncated), "Supports").rows)
+    assert shown["initiator"].endswith("; the rest is truncated in the capture")
+    assert shown["responder"] == "not known: truncated in the capture"
+    assert "truncated" not in " ".join(dict(titled(whole, "Supports").rows).values())
