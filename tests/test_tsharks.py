@@ -150,13 +150,13 @@ def test_nothing():
 """
 
 
-def list_items(folder, *arguments, inside=""):
-    """The items of IN_TURNS that would run: function, case and tshark of each."""
+def list_items(folder, *arguments, inside=("",)):
+    """The items of IN_TURNS, or of those named `inside` it, that would run: function, case and tshark of each."""
     path = folder / "test_in_turns.py"
     path.write_text(IN_TURNS)
     options = ["-P", "-m", "pytest", "--collect-only", "-c", ROOT / "pyproject.toml", "-p", "tests.conftest"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *options, *arguments, f"{path}{inside}"]
+    command = [sys.executable, *options, *arguments, *(f"{path}{name}" for name in inside)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout
     items = []
@@ -187,9 +187,7 @@ def test_the_turn_of_a_case_does_not_depend_on_what_is_selected(tmp_path):
     assert list_items(tmp_path, "-k", "test_letters and 1-c") == [
         item for item in turns if item[:3] == ("test_letters", "1", "c")
     ]
-    assert list_items(tmp_path, inside="::test_letters") == [item for item in turns if item[0] == "test_letters"]
+    assert list_items(tmp_path, inside=["::test_letters"]) == [item for item in turns if item[0] == "test_letters"]
     # an item that is named runs, whoever has the turn
-    for version in NAMES:
-        assert list_items(tmp_path, inside=f"::test_numbers[{version}-5-25-125]") == [
-            ("test_numbers", "5", "25", "125", version)
-        ]
+    named = [f"::test_numbers[{version}-5-25-125]" for version in NAMES]
+    assert list_items(tmp_path, inside=named) == [("test_numbers", "5", "25", "125", version) for version in NAMES]
