@@ -4,6 +4,7 @@
 #   make core                compile the core, with which large captures are read several times as fast
 #   make test                linters, type checks and all tests but the lab's
 #   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
+#   make test CHECKED=1      without linters, type checks and the tests of the core, which have run already
 #   make test ALL_TSHARKS=1  also the cases that run with one version of tshark in turns, with every version
 #   make unit                the tests of the library, without commands, pages, other programs and the exhaustive ones
 #   make lint                format, linter and type checks
@@ -81,7 +82,7 @@ test-bytecode: $(VENV)/.test-installed core
 	@$(RUN_PYTEST) --collect-only -qq >$(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
 # Some tests wait for other programs, so one more process than processors keeps these busy.
-test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
+test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K)$(CHECKED),,lint core-tests)
 	@$(BYTECODE)
 	$(PYTEST) -n $$(($$(nproc) + 1)) --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
 	$(PYTEST) $(if $(T),,$(ALONE)) -m "alone and not lab" $(MAYBE_NONE)

@@ -58,6 +58,38 @@ def test_a_room_lasts_for_several_runs_and_then_goes(tshark):
     assert not os.path.lexists(room.path)
 
 
+def test_a_run_has_the_plugins_that_it_names(tshark, tmp_path):
+    """Runs share the copy of a folder, and have no others."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.lua").write_text(f'print("{name}")')
+    folders = [tmp_path / "one", tmp_path / "other", tmp_path / "one", None]
+    shown = [tshark.run("-Y", "frame.number == 0", capture=CAPTURE, plugins=folder).lines for folder in folders]
+    assert shown == [["one"], ["other"], ["one"], []]
+
+
+def test_what_is_put_in_a_room_belongs_to_the_ordinary_user(tshark, tmp_path):
+    """Files, folders with what is in them, and the folders above them; also files that were there before."""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "one.lua").write_text("")
+    with tshark.room() as room:
+        root = room.path.resolve()
+        (root / "files").mkdir()
+        (root / "files" / "before").write_text("")
+        room.put("home/.local/lib/plugins", tmp_path)
+        room.put("files/keys", "secret")
+        room.put("capture", CAPTURE)
+        paths = [path for path in root.rglob("*") if path.name not in ("home", "config")]
+        assert {str(path.relative_to(root)) for path in paths} == {
+            *("home/.local", "home/.local/lib", "home/.local/lib/plugins", "home/.local/lib/plugins/inside"),
+            *("home/.local/lib/plugins/inside/one.lua", "files", "files/before", "files/keys", "capture"),
+        }
+        user = os.geteuid() or 65534
+        assert {(path.stat().st_uid, path.stat().st_gid == path.parent.stat().st_gid) for path in paths} == {
+            (user, True)
+        }
+
+
 def test_fields_by_name(tshark):
     assert tshark.has_field("isakmp.messageid")
     assert not tshark.has_field("isakmp.no_such_field")
@@ -118,13 +150,13 @@ def test_nothing():
 """
 
 
-def list_items(folder, *arguments, inside=""):
-    """The items of IN_TURNS that would run: function, case and tshark of each."""
+def list_items(folder, *arguments, inside=("",)):
+    """The items of IN_TURNS, or of those named `inside` it, that would run: function, case and tshark of each."""
     path = folder / "test_in_turns.py"
     path.write_text(IN_TURNS)
     options = ["-P", "-m", "pytest", "--collect-only", "-c", ROOT / "pyproject.toml", "-p", "tests.conftest"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *options, *arguments, f"{path}{inside}"]
+    command = [sys.executable, *options, *arguments, *(f"{path}{name}" for name in inside)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout
     items = []
@@ -155,9 +187,7 @@ def test_the_turn_of_a_case_does_not_depend_on_what_is_selected(tmp_path):
     assert list_items(tmp_path, "-k", "test_letters and 1-c") == [
         item for item in turns if item[:3] == ("test_letters", "1", "c")
     ]
-    assert list_items(tmp_path, inside="::test_letters") == [item for item in turns if item[0] == "test_letters"]
+    assert list_items(tmp_path, inside=["::test_letters"]) == [item for item in turns if item[0] == "test_letters"]
     # an item that is named runs, whoever has the turn
-    for version in NAMES:
-        assert list_items(tmp_path, inside=f"::test_numbers[{version}-5-25-125]") == [
-            ("test_numbers", "5", "25", "125", version)
-        ]
+    named = [f"::test_numbers[{version}-5-25-125]" for version in NAMES]
+    assert list_items(tmp_path, inside=named) == [("test_numbers", "5", "25", "125", version) for version in NAMES]

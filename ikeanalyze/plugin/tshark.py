@@ -52,6 +52,12 @@ def is_superuser() -> bool:
 
 def probe_tshark(program: str) -> TsharkInfo | None:
     """Probe `program`, a name on the PATH or a path; None if it is missing or not a tshark."""
+    found = find_tshark(program)
+    return found and probe_lua(found)
+
+
+def find_tshark(program: str) -> TsharkInfo | None:
+    """The version and folders of `program`, without what only `probe_lua` finds; None if it is not a tshark."""
     if shutil.which(program) is None:
         return None
     text, _ = _run(program, "--version")
@@ -59,11 +65,11 @@ def probe_tshark(program: str) -> TsharkInfo | None:
     if version is None:
         return None
     folders, _ = _run(program, "-G", "folders")
-    return probe_lua(TsharkInfo(program, version[1], parse_tshark_folders(folders), None, None, None, ()))
+    return TsharkInfo(program, version[1], parse_tshark_folders(folders), None, None, None, ())
 
 
 def probe_lua(tshark: TsharkInfo) -> TsharkInfo:
-    """Probe the Lua features and the loaded parts of the plugin again."""
+    """Probe the Lua features and the loaded parts of the plugin."""
     with tempfile.TemporaryDirectory(prefix="ikeanalyze-") as folder:
         script, capture = Path(folder, "probe.lua"), Path(folder, "empty.pcap")
         script.write_text(_SCRIPT)

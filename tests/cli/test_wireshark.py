@@ -162,6 +162,35 @@ def test_root_gets_a_warning(home, run, monkeypatch):
         assert (done.exit_code, done.stderr) == (0, "")
 
 
+#: Stands in for tshark, and notes how it was started.
+NOTES_STARTS = """#!/bin/sh
+printf '%s\\n' "$1" >>"$0.starts"
+case $1 in
+--version) echo "TShark (Wireshark) 4.6.0." ;;
+-n) printf 'ikeanalyze-probe\\tLua 5.4\\ttrue\\ttrue\\ttrue\\n' ;;
+esac
+"""
+
+
+def test_tshark_is_started_for_what_a_command_needs_of_it(run, tmp_path, monkeypatch):
+    """Its version and folders, and once whether the plugin is loaded: each start takes half a second or more."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("WIRESHARK_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    program, starts = tmp_path / "tshark", tmp_path / "tshark.starts"
+    program.write_text(NOTES_STARTS)
+    program.chmod(0o755)
+    for words, started in (
+        (["install", "--dry-run"], ["--version", "-G"]),
+        (["install"], ["--version", "-G", "-n"]),
+        (["status"], ["--version", "-G", "-n"]),
+        (["uninstall"], ["--version", "-G"]),
+    ):
+        starts.write_text("")
+        assert run("wireshark", *words, "--tshark", str(program)).exit_code == 0
+        assert starts.read_text().split() == started
+
+
 def test_installing_works_without_tshark(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -49,7 +49,7 @@ def install(
 
     Files that you changed are kept and named. No other settings are changed.
     """
-    program = plugin_tshark.probe_tshark(tshark)
+    program = plugin_tshark.find_tshark(tshark)
     folders = _find_folders(tshark, program)
     with fail_command(PluginError):
         files = _list_files()
@@ -75,7 +75,7 @@ def install(
 @command(app, "[OPTIONS]", "Remove the plugin and its profile.")
 def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     """Remove what was installed, except for files that were changed since."""
-    folders = _find_folders(tshark, plugin_tshark.probe_tshark(tshark))
+    folders = _find_folders(tshark, plugin_tshark.find_tshark(tshark))
     with fail_command(PluginError):
         steps = installer.uninstall_files(folders.plugins)
     if steps is None:
