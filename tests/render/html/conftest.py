@@ -22,6 +22,8 @@ from tests.render.analysis_examples import analysis
 from tests.render.html.hostile import hostile
 from tests.render.prediction_examples import sweep
 
+_SCRIPT_SECONDS = 300
+
 
 @pytest.fixture(scope="session")
 def chromium():
@@ -41,7 +43,9 @@ def chromium():
         options.add_argument(argument)  # as root, and in a container, there is no sandbox
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(programs["chromedriver"]))
-    driver.set_script_timeout(60)
+    # axe needs 20 s for the largest page, and more on a busy machine
+    driver.set_script_timeout(_SCRIPT_SECONDS)
+    driver.command_executor.client_config.timeout = 2 * _SCRIPT_SECONDS
     try:
         yield driver
     finally:

@@ -43,7 +43,7 @@ def script(driver, text, *arguments):
 
 def wait_until(driver, condition, *arguments):
     """Wait for what the page does after an event."""
-    WebDriverWait(driver, 60, poll_frequency=0.02).until(lambda _: script(driver, condition, *arguments))
+    WebDriverWait(driver, 120, poll_frequency=0.02).until(lambda _: script(driver, condition, *arguments))
 
 
 def column(driver, number):
