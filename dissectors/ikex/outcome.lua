@@ -19,7 +19,7 @@ local SLOWEST_FIRST_TIMER = 4e6
 local INITS = { [34] = true, [38] = true }
 local AUTHS = { [35] = true, [39] = true }
 local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
-local CREATE_CHILD_SA, INFORMATIONAL = 36, 37
+local CREATE_CHILD_SA, INFORMATIONAL, IKE_INTERMEDIATE = 36, 37, 43
 local AUTHENTICATION_FAILED, ANOTHER_AUTH_FOLLOWS = 24, 16405
 -- Error notifies that delete the IKE SA (RFC 7296, 2.21.2): UNSUPPORTED_CRITICAL_PAYLOAD, INVALID_SYNTAX,
 -- AUTHENTICATION_FAILED.
@@ -183,13 +183,23 @@ local function announces_another_auth(sa, pair)
     return false
 end
 
+-- The error notify of the last IKE_INTERMEDIATE response, if no IKE_AUTH exchange follows (RFC 9242, 3.4).
+local function find_refused_intermediate(sa, response)
+    for _, pair in ipairs(sa.list) do
+        if AUTHS[pair.exchange] then
+            return nil
+        end
+    end
+    return response and contents.error_notify(response)
+end
+
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
 -- ended.
 local function find_proof(sa)
     if sa.version == 1 then
         return find_proof_v1(sa)
     end
-    local last, rejection
+    local last, last_intermediate, rejection
     for _, content in ipairs(sa.contents or {}) do
         local proves = content.encrypted -- anyone can send a message in the clear
         if proves and content.pair.exchange == INFORMATIONAL and content.from_initiator and not content.response then
@@ -201,9 +211,15 @@ local function find_proof(sa)
             if not last or content.pair.message_id >= last.pair.message_id then
                 last = content
             end
+        elseif proves and content.pair.exchange == IKE_INTERMEDIATE and content.response then
+            if not last_intermediate or content.pair.message_id >= last_intermediate.pair.message_id then
+                last_intermediate = content
+            end
         end
     end
     if not last then
+        local refusal = not rejection and find_refused_intermediate(sa, last_intermediate)
+        rejection = refusal and names.of(names.notify, refusal.type) or rejection
         return rejection and "failed", rejection
     end
     local error_notify = contents.error_notify(last)

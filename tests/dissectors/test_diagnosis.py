@@ -25,7 +25,11 @@ from tests.analysis.handshakes.diagnosis.test_rules import (
     repeat_informational,
     stop_after_init,
 )
-from tests.analysis.handshakes.diagnosis.test_rules_with_keys import refuse_after_ppk_in_intermediate
+from tests.analysis.handshakes.diagnosis.test_rules_with_keys import (
+    refuse_additional_key_exchange,
+    refuse_after_ppk_in_intermediate,
+    refuse_ppk_in_intermediate,
+)
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
 from tests.dissectors.differential import IKE, RECORDED
@@ -291,15 +295,24 @@ def test_an_error_that_deletes_the_ike_sa_beside_auth_has_the_diagnosis_of_the_r
     assert list_shown(tshark, path, keys.read_text()) == reported
 
 
-def test_a_refusal_after_a_ppk_in_ike_intermediate_has_the_diagnosis_of_the_report(tshark, tmp_path):
-    sa, messages = refuse_after_ppk_in_intermediate(16445)
+@pytest.mark.parametrize(
+    ("refuse", "code"),
+    [
+        (partial(refuse_ppk_in_intermediate, 16445), "auth-failed"),
+        (partial(refuse_after_ppk_in_intermediate, 16445), "auth-failed"),
+        (refuse_additional_key_exchange, "error-notify"),
+    ],
+    ids=["a PPK", "after a PPK", "an additional key exchange"],
+)
+def test_refusals_in_and_after_ike_intermediate_have_the_diagnosis_of_the_report(tshark, tmp_path, refuse, code):
+    sa, messages = refuse()
     trace = Trace()
     trace.play(messages)
     path, keys = tmp_path / "capture.pcap", tmp_path / "keys"
     path.write_bytes(trace.pcap())
     keys.write_text(table(*sa.key_sets))
     reported = list_reported(path, [keys])
-    assert [codes for codes, *_ in reported] == ["auth-failed"]
+    assert [codes for codes, *_ in reported] == [code]
     assert list_shown(tshark, path, keys.read_text()) == reported
 
 

@@ -26,6 +26,11 @@ local function has_failed_auth(f)
     return has_reason(f, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 end
 
+-- The responder refused IKE_INTERMEDIATE, before the initiator authenticated itself.
+local function has_failed_in_intermediate(f)
+    return has_failed_auth(f) and f.last_type == "IKE_INTERMEDIATE"
+end
+
 return {
     {
         code = "clock-jump", effect = "unreliable", confidence = "consistent with",
@@ -193,6 +198,18 @@ return {
     },
     {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 9242, 3.4; RFC 9867", subject = "RESPONSE",
+        when = function(f)
+            return has_failed_in_intermediate(f) and f.uses_ppk_in_intermediate
+        end,
+        sentence = "The responder answered IKE_INTERMEDIATE with {reason}, before the initiator sent an identity or "
+            .. "credentials: consistent with a post-quantum pre-shared key (PPK) that the responder requires, and that "
+            .. "the initiator did not name or of which it has another value.",
+        remedy = "Compare the PPKs of both sides and their identities (PPK_ID). The responder's log has the reason. "
+            .. "Other credentials are not the cause.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 2409, 5", subject = "REFUSAL",
         when = function(f)
             return has_failed_auth(f) and f.is_ikev1 and f.answered == 0 and f.responses == 0
@@ -232,7 +249,7 @@ return {
         code = "auth-failed", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.21.2; RFC 8784, 3", subject = "REFUSAL",
         when = function(f)
-            return has_failed_auth(f) and f.uses_ppk_in_auth
+            return has_failed_auth(f) and not has_failed_in_intermediate(f) and f.uses_ppk_in_auth
         end,
         sentence = "The responder refused the initiator's authentication with {reason}{identities}. Both sides "
             .. "announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.",
@@ -244,7 +261,7 @@ return {
         code = "auth-failed", effect = "stopped", confidence = "certain",
         rfc = "RFC 7296, 2.21.2", subject = "REFUSAL",
         when = function(f)
-            return has_failed_auth(f)
+            return has_failed_auth(f) and not has_failed_in_intermediate(f)
         end,
         sentence = "The responder refused the initiator's authentication with {reason}{identities}.",
         remedy =

@@ -137,6 +137,13 @@ function providers.responder_accepts_ppk(facts)
     return content ~= nil and contents.announces_ppk(content)
 end
 
+-- Whether both sides announce a PPK in IKE_INTERMEDIATE (RFC 9867).
+function providers.uses_ppk_in_intermediate(facts)
+    local request, response = facts.sa.init_request, facts.sa.init_response
+    return request ~= nil and response ~= nil and contents.announces_intermediate_ppk(request)
+        and contents.announces_intermediate_ppk(response)
+end
+
 -- Whether both sides announce a PPK on which AUTH depends (RFC 8784, 3). One in IKE_INTERMEDIATE is confirmed before.
 function providers.uses_ppk_in_auth(facts)
     local request, response = facts.sa.init_request, facts.sa.init_response

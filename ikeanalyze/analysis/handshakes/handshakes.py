@@ -109,7 +109,13 @@ class HandshakeSources(Struct, frozen=True, dict=True):
     @cached_property
     def proofs(self) -> "Mapping[int, DecryptedOutcome]":
         """What the decoded messages of each handshake prove, by row."""
-        return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.facts.items()}
+        if self.contents is None:
+            return {}
+        proofs = {row: facts.proof for row, facts in self.contents.facts.items()}
+        if any(proof.before_auth for proof in proofs.values()):
+            auths = sum_auth_exchanges(self.state.exchanges, self.state.association.count)["exchanges"]
+            proofs = {row: proof for row, proof in proofs.items() if not (proof.before_auth and auths[row])}
+        return proofs
 
 
 class _DistinctFacts:

@@ -4,7 +4,8 @@ IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 4739; RFC 5998):
 
 1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects
    the responder with AUTHENTICATION_FAILED in an INFORMATIONAL request. The error notify is the reason if there are
-   both: without an AUTH payload there is nothing that the initiator could have rejected.
+   both: without an AUTH payload there is nothing that the initiator could have rejected. Or the last IKE_INTERMEDIATE
+   response has an error notify (RFC 9242, section 3.4), and no IKE_AUTH exchange follows.
 2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload, and neither it nor its request has
    ANOTHER_AUTH_FOLLOWS. A response with the Child SA ends IKE_AUTH in any case: it has no AUTH payload if the initiator
    authenticates itself more often than the responder. An error notify in the same message only concerns the first Child
@@ -75,6 +76,7 @@ class DecryptedOutcome(Struct, frozen=True):
     auth: AuthMethods | None
     #: Error notify about the first Child SA, or REDIRECT in its place, although the IKE SA was established.
     child_error: str | None
+    before_auth: bool = False  # failed in IKE_INTERMEDIATE: an IKE_AUTH exchange, decrypted or not, shows otherwise
 
 
 def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
@@ -86,6 +88,8 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
     auth = _get_auth_methods(auths)
     rejection = _find_rejection(contents)
     if not responses:
+        if rejection is None and (refusal := _find_refused_intermediate(contents)) is not None:
+            return DecryptedOutcome(Outcome.FAILED, refusal, False, auth, None, before_auth=True)
         return DecryptedOutcome(None if rejection is None else Outcome.FAILED, rejection, False, auth, None)
     last = responses[-1]
     error = _find_error_notify(last)
@@ -161,6 +165,16 @@ def _find_rejection(contents: Sequence[DecodedMessage]) -> str | None:
         ):
             return name
     return None
+
+
+def _find_refused_intermediate(contents: Sequence[DecodedMessage]) -> str | None:
+    """The error notify of the last IKE_INTERMEDIATE response."""
+    responses = [
+        content
+        for content in contents
+        if content.exchange_type == ExchangeType.IKE_INTERMEDIATE and content.response and content.encrypted
+    ]
+    return _find_error_notify(responses[-1]) if responses else None
 
 
 def _get_auth_methods(auths: Sequence[DecodedMessage]) -> AuthMethods | None:

@@ -34,11 +34,12 @@ MANY_IGNORED: Final = 3
 #: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
 #: payload, notify, padding and ICV. A response of the other types that refuses has less.
 _SHORT_BYTES: Final = 176
-#: An initiator offers a PPK with one of them, for IKE_AUTH (RFC 8784) or IKE_INTERMEDIATE (RFC 9867), and a responder
-#: accepts it with one.
-PPK_NOTIFIES: Final = frozenset(
-    (NotifyType.USE_PPK.label, NotifyType.USE_PPK_INT.label, get_name(NotifyType, LIBRESWAN_USE_PPK_INT))
+#: An initiator offers a PPK for IKE_INTERMEDIATE (RFC 9867) with one of them, and a responder accepts it with one.
+INTERMEDIATE_PPK_NOTIFIES: Final = frozenset(
+    (NotifyType.USE_PPK_INT.label, get_name(NotifyType, LIBRESWAN_USE_PPK_INT))
 )
+#: The same of a PPK for IKE_AUTH (RFC 8784) or IKE_INTERMEDIATE.
+PPK_NOTIFIES: Final = INTERMEDIATE_PPK_NOTIFIES | {NotifyType.USE_PPK.label}
 #: Exchanges whose encrypted responses can refuse an SA.
 _WITH_REFUSALS: Final = (ExchangeType.IKE_AUTH, ExchangeType.CREATE_CHILD_SA, ExchangeType.IKE_FOLLOWUP_KE)
 

@@ -11,7 +11,13 @@ one. A rule does not claim more than its packets show: where something else coul
 from collections.abc import Sequence
 from typing import Final
 
-from ikeanalyze.analysis.handshakes.diagnosis.candidates import LONGEST_RTT_NS, MANY_IGNORED, PPK_NOTIFIES, STEP_BACK_NS
+from ikeanalyze.analysis.handshakes.diagnosis.candidates import (
+    INTERMEDIATE_PPK_NOTIFIES,
+    LONGEST_RTT_NS,
+    MANY_IGNORED,
+    PPK_NOTIFIES,
+    STEP_BACK_NS,
+)
 from ikeanalyze.analysis.handshakes.diagnosis.refused_requests import Purpose
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
 from ikeanalyze.analysis.handshakes.diagnosis.suspect import IcmpFacts, Suspect
@@ -94,6 +100,11 @@ def _refused_ike_proposals(s: Suspect) -> bool:
 
 def _auth_failed(s: Suspect) -> bool:
     return _failed(s, _AUTHENTICATION_FAILED, _IKEV1_AUTHENTICATION_FAILED)
+
+
+def _auth_failed_in_intermediate(s: Suspect) -> bool:
+    """The responder refused IKE_INTERMEDIATE, before the initiator authenticated itself."""
+    return _auth_failed(s) and s.last_type == _IKE_INTERMEDIATE
 
 
 def _has_psk(s: Suspect) -> bool:
@@ -433,6 +444,23 @@ RULES: Final = (
         code="auth-failed",
         effect=Effect.STOPPED,
         confidence=Confidence.CONSISTENT,
+        rfc="RFC 9242, 3.4; RFC 9867",
+        subject=Subject.RESPONSE,
+        when=lambda s: (
+            _auth_failed_in_intermediate(s)
+            and _announces(s.initiator_supports, *INTERMEDIATE_PPK_NOTIFIES)
+            and _announces(s.responder_supports, *INTERMEDIATE_PPK_NOTIFIES)
+        ),
+        sentence="The responder answered IKE_INTERMEDIATE with {reason}, before the initiator sent an identity or "
+        "credentials: consistent with a post-quantum pre-shared key (PPK) that the responder requires, and that the "
+        "initiator did not name or of which it has another value.",
+        remedy="Compare the PPKs of both sides and their identities (PPK_ID). The responder's log has the reason. Other "
+        "credentials are not the cause.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
         rfc="RFC 2409, 5",
         subject=Subject.REFUSAL,
         when=lambda s: _auth_failed(s) and s.protocol == "IKEv1" and s.answered == 0 and s.responses == 0,
@@ -479,6 +507,7 @@ RULES: Final = (
         when=lambda s: (
             # a PPK in IKE_INTERMEDIATE is confirmed before IKE_AUTH
             _auth_failed(s)
+            and not _auth_failed_in_intermediate(s)
             and _announces(s.initiator_supports, _USE_PPK)
             and _announces(s.responder_supports, _USE_PPK)
         ),
@@ -494,7 +523,7 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.REFUSAL,
-        when=_auth_failed,
+        when=lambda s: _auth_failed(s) and not _auth_failed_in_intermediate(s),
         sentence="The responder refused the initiator's authentication with {reason}{identities}.",
         remedy="Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
         "validity, its chain and the trusted CAs. The responder's log has the reason.",

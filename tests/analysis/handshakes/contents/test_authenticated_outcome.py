@@ -79,6 +79,17 @@ CASES = {
         ("failed", "AUTHENTICATION_FAILED"),
         None,
     ),
+    # RFC 9242, section 3.4
+    "the responder refuses IKE_INTERMEDIATE": (
+        lambda sa: sa.swap(ike.IKE_INTERMEDIATE, [], [ike.notify(ike.INVALID_SYNTAX)]),
+        ("failed", "INVALID_SYNTAX"),
+        None,
+    ),
+    "an error notify in IKE_INTERMEDIATE that the initiator ignores": (
+        lambda sa: [*sa.swap(ike.IKE_INTERMEDIATE, [], [ike.notify(ike.INVALID_SYNTAX)]), *sa.authenticated()],
+        ("established", None),
+        None,
+    ),
     "no CHILD_SA": (
         lambda sa: sa.authenticated(response=[YOU, PSK, TS_UNACCEPTABLE]),
         ("established", None),
@@ -157,6 +168,13 @@ def test_decrypted_payloads_decide_the_outcome(case):
     assert result.analysis.handshakes["child_error"].to_list() == [child_error]
     # what did not end well has no set-up time
     assert (result.analysis.handshakes["setup_ns"][0] is None) == (expected[0] in ("failed", "cut"))
+
+
+def test_an_error_notify_in_ike_intermediate_ends_nothing_if_ike_auth_follows_that_no_key_decrypts():
+    sa = Sa(proposals=(ike.CLASSIC,), epochs=2)
+    messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, [], [ike.notify(ike.INVALID_SYNTAX)])]
+    sa.epoch = 1
+    assert look(make_trace(*messages, *sa.authenticated()), table(sa.key_sets[0])).outcomes == [("completed", None)]
 
 
 def test_a_proof_does_not_make_up_for_what_the_capture_lacks():

@@ -17,6 +17,8 @@ from tests.craft.trace import START_NS
 
 ME, YOU = IDENTITIES[True], IDENTITIES[False]
 FAILED = ike.notify(ike.AUTHENTICATION_FAILED)
+#: PPK_IDENTITY_KEY: an identity and its confirmation (RFC 9867).
+PPKS = [ike.notify(16446, b"\2ppk" + bytes(8))]
 #: When crafted captures begin.
 NOW = datetime.fromtimestamp(START_NS // SECOND, UTC)
 
@@ -45,18 +47,25 @@ def test_a_refusal_with_ppks_may_be_about_them():
     assert message.endswith("Both sides announced a post-quantum pre-shared key (USE_PPK), on which AUTH depends, too.")
 
 
-def refuse_after_ppk_in_intermediate(kind):
+def announce_ppk_in_intermediate(kind):
     """As libreswan 5.2: the initiator announces both kinds of PPK, the responder the one for IKE_INTERMEDIATE."""
     announced = ike.notify(kind)
     request = Sa(1, proposals=[ike.CLASSIC], notifies=[ike.notify(16435), announced]).init()[0]
     sa = Sa(1, proposals=[ike.CLASSIC], notifies=[announced], epochs=2)
-    messages = [request, *sa.init()[1:]]
-    identity, confirmation = b"\2ppk", bytes(8)
-    messages += sa.swap(
-        ike.IKE_INTERMEDIATE, [ike.notify(16446, identity + confirmation)], [ike.notify(16436, identity)]
-    )
+    return sa, [request, *sa.init()[1:]]
+
+
+def refuse_after_ppk_in_intermediate(kind):
+    sa, messages = announce_ppk_in_intermediate(kind)
+    messages += sa.swap(ike.IKE_INTERMEDIATE, PPKS, [ike.notify(16436, b"\2ppk")])
     sa.epoch = 1
     return sa, [*messages, *sa.authenticated(request=[ME, PSK, *CHILD], response=[FAILED])]
+
+
+def refuse_ppk_in_intermediate(kind):
+    """The responder insists on a PPK, and has none of those that the initiator names."""
+    sa, messages = announce_ppk_in_intermediate(kind)
+    return sa, [*messages, *sa.swap(ike.IKE_INTERMEDIATE, PPKS, [FAILED])]
 
 
 @pytest.mark.parametrize("kind", [16445, 50209])
@@ -65,6 +74,28 @@ def test_a_refusal_after_a_ppk_in_ike_intermediate_is_not_about_it(kind):
     [(code, _, message)] = diagnose(*refuse_after_ppk_in_intermediate(kind))
     assert code == "auth-failed"
     assert "PPK" not in message
+
+
+@pytest.mark.parametrize("kind", [16445, 50209])
+def test_a_refusal_of_the_ppks_in_ike_intermediate(kind):
+    [(code, confidence, message)] = diagnose(*refuse_ppk_in_intermediate(kind))
+    assert (code, confidence) == ("auth-failed", "consistent with")
+    assert message.startswith("The responder answered IKE_INTERMEDIATE with AUTHENTICATION_FAILED, before")
+
+
+def refuse_additional_key_exchange(notify=ike.INVALID_SYNTAX):
+    """A responder that cannot use the public key (RFC 9242, section 3.4)."""
+    sa = Sa(1)
+    request = [ike.ke(ike.ML_KEM_768, bytes(1184))]
+    return sa, [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, request, [ike.notify(notify)])]
+
+
+@pytest.mark.parametrize("notify", [ike.INVALID_SYNTAX, ike.AUTHENTICATION_FAILED])
+def test_a_refusal_of_an_additional_key_exchange(notify):
+    [(code, confidence, message)] = diagnose(*refuse_additional_key_exchange(notify))
+    assert (code, confidence) == ("error-notify", "certain")
+    name = {7: "INVALID_SYNTAX", 24: "AUTHENTICATION_FAILED"}[notify]
+    assert message == f"The handshake was ended in IKE_INTERMEDIATE by the error notify {name}."
 
 
 def classic():
