@@ -29,6 +29,7 @@ from tests.analysis.handshakes.diagnosis.test_rules_with_keys import (
     refuse_additional_key_exchange,
     refuse_after_ppk_in_intermediate,
     refuse_ppk_in_intermediate,
+    stop_after_ppk_in_intermediate,
 )
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
@@ -247,6 +248,7 @@ TRACES = {
     "a required PPK in IKE_INTERMEDIATE": lambda: stop_after_init(offered=16445).packets,
     "set up without the PPK that was offered for IKE_INTERMEDIATE": lambda: continue_without_ppk(offered=50209).packets,
     "an accepted PPK": lambda: stop_after_init([50209]).packets,
+    "stopped after the PPKs of IKE_INTERMEDIATE": lambda: stop_after_ppk_in_intermediate().packets,
     "silent in IKEv1": partial(stop_main_mode, 0),
     "stopped in IKEv1": partial(stop_main_mode, 1),
     "other pre-shared keys in IKEv1": partial(stop_main_mode, 2),

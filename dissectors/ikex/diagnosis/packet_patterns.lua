@@ -425,6 +425,20 @@ return {
     },
     {
         code = "initiator-silent", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1; RFC 9867", subject = "RESPONSE",
+        when = function(f)
+            return f.outcome == "half-open" and f.last_type == "IKE_INTERMEDIATE" and f.uses_ppk_in_intermediate
+        end,
+        sentence =
+            "The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
+                .. "although the capture goes on. Both sides announced a post-quantum pre-shared key (PPK) for this "
+                .. "exchange: consistent with PPKs that differ, or with an initiator that refused the response for "
+                .. "another reason, gave up, or did not receive it.",
+        remedy = "Compare the PPKs of both sides and their identities (PPK_ID), and look for this time in the "
+            .. "initiator's log. Give the keys (--keys with a log of the daemon) to read the response.",
+    },
+    {
+        code = "initiator-silent", effect = "stopped", confidence = "consistent with",
         rfc = "RFC 7296, 2.1", subject = "RESPONSE",
         when = function(f)
             return f.outcome == "half-open"

@@ -199,6 +199,13 @@ def _lost_addke(s: Suspect) -> bool:
     )
 
 
+def _announced_intermediate_ppk(s: Suspect) -> bool:
+    """Both sides announced a PPK in IKE_INTERMEDIATE (RFC 9867)."""
+    return _announces(s.initiator_supports, *INTERMEDIATE_PPK_NOTIFIES) and _announces(
+        s.responder_supports, *INTERMEDIATE_PPK_NOTIFIES
+    )
+
+
 def _declined_ppk(s: Suspect) -> bool:
     """The initiator offered a PPK, and the responder does not accept one."""
     return _announces(s.initiator_supports, *PPK_NOTIFIES) and _responder_announces_none(s, *PPK_NOTIFIES)
@@ -446,11 +453,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 9242, 3.4; RFC 9867",
         subject=Subject.RESPONSE,
-        when=lambda s: (
-            _auth_failed_in_intermediate(s)
-            and _announces(s.initiator_supports, *INTERMEDIATE_PPK_NOTIFIES)
-            and _announces(s.responder_supports, *INTERMEDIATE_PPK_NOTIFIES)
-        ),
+        when=lambda s: _auth_failed_in_intermediate(s) and _announced_intermediate_ppk(s),
         sentence="The responder answered IKE_INTERMEDIATE with {reason}, before the initiator sent an identity or "
         "credentials: consistent with a post-quantum pre-shared key (PPK) that the responder requires, and that the "
         "initiator did not name or of which it has another value.",
@@ -1140,6 +1143,20 @@ RULES: Final = (
         "libreswan: ppk). If it is optional already, check that the capture has UDP ports 500 and 4500, and look for this "
         "time in the initiator's log.",
         also=True,
+    ),
+    Rule(
+        code="initiator-silent",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.1; RFC 9867",
+        subject=Subject.RESPONSE,
+        when=lambda s: s.outcome == "half-open" and s.last_type == _IKE_INTERMEDIATE and _announced_intermediate_ppk(s),
+        sentence="The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
+        "although the capture goes on. Both sides announced a post-quantum pre-shared key (PPK) for this exchange: consistent "
+        "with PPKs that differ, or with an initiator that refused the response for another reason, gave up, or did not "
+        "receive it.",
+        remedy="Compare the PPKs of both sides and their identities (PPK_ID), and look for this time in the initiator's log. "
+        "Give the keys (--keys with a log of the daemon) to read the response.",
     ),
     Rule(
         code="initiator-silent",

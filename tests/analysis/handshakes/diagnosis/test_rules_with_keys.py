@@ -83,6 +83,21 @@ def test_a_refusal_of_the_ppks_in_ike_intermediate(kind):
     assert message.startswith("The responder answered IKE_INTERMEDIATE with AUTHENTICATION_FAILED, before")
 
 
+def stop_after_ppk_in_intermediate():
+    """The responder has none of the PPKs and goes on without, and the initiator insists on one (RFC 9867)."""
+    sa, messages = announce_ppk_in_intermediate(16445)
+    trace = Trace()
+    trace.play([*messages, *sa.swap(ike.IKE_INTERMEDIATE, PPKS, [])])
+    trace.send(60 * SECOND, b"something else", sport=53, dport=53)
+    return trace
+
+
+def test_an_initiator_that_stops_after_ike_intermediate_may_insist_on_a_ppk():
+    [entry] = only(analyse(stop_after_ppk_in_intermediate()))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("initiator-silent", "consistent with")
+    assert "Both sides announced a post-quantum pre-shared key (PPK) for this exchange" in entry["message"]
+
+
 def refuse_additional_key_exchange(notify=ike.INVALID_SYNTAX):
     """A responder that cannot use the public key (RFC 9242, section 3.4)."""
     sa = Sa(1)
