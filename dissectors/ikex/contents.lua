@@ -21,8 +21,7 @@ local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 
 local IKE_SESSION_RESUME = 38
 local ADDITIONAL_KEY_EXCHANGE, INVALID_KE_PAYLOAD = 16441, 17
 local TICKET_LT_OPAQUE, TICKET_OPAQUE = 16409, 16413
-local USE_PPK, PPK_IDENTITY, USE_PPK_INT = 16435, 16436, 16445
-local LIBRESWAN_USE_PPK_INT = 50209 -- from before RFC 9867
+local PPK_IDENTITY = 16436
 local LIFETIME_BYTES = 4 -- before the ticket in TICKET_LT_OPAQUE
 local IKE = 1 -- protocol of a proposal
 local MAX_PREDECESSORS = 64 -- IKE SAs of the same hosts
@@ -120,12 +119,17 @@ end
 
 --- Whether an IKE_SA_INIT message announces a PPK in IKE_INTERMEDIATE (RFC 9867).
 function contents.announces_intermediate_ppk(content)
-    return contents.notify(content, USE_PPK_INT) ~= nil or contents.notify(content, LIBRESWAN_USE_PPK_INT) ~= nil
+    for _, kind in ipairs(message.INTERMEDIATE_PPKS) do
+        if contents.notify(content, kind) then
+            return true
+        end
+    end
+    return false
 end
 
 --- Whether an IKE_SA_INIT message announces a PPK in IKE_AUTH (RFC 8784) or IKE_INTERMEDIATE.
 function contents.announces_ppk(content)
-    return contents.notify(content, USE_PPK) ~= nil or contents.announces_intermediate_ppk(content)
+    return contents.notify(content, message.USE_PPK) ~= nil or contents.announces_intermediate_ppk(content)
 end
 
 --- The first error notify of a content.

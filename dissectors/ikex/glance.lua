@@ -9,7 +9,10 @@ local byte, sub = string.byte, string.sub
 
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED = 17, 16438 -- notifies
-local IS_PPK = { [16435] = true, [16445] = true, [50209] = true } -- the last one of libreswan from before RFC 9867
+local IS_PPK = { [message.USE_PPK] = true }
+for _, kind in ipairs(message.INTERMEDIATE_PPKS) do
+    IS_PPK[kind] = true
+end
 local FIRST_ADDITIONAL, LAST_ADDITIONAL = 6, 12 -- transform types
 
 -- How many transforms from position `at` to `last` are additional key exchanges other than NONE; nil if they are

@@ -1,9 +1,9 @@
 --[[ Selection of the key set that decrypts a message.
 
 An IKE SA has one key set after IKE_SA_INIT and one more after each IKE_INTERMEDIATE exchange with an additional key
-exchange (RFC 9370, 2.2.2) or a PPK (RFC 9867), all with the same SPIs: its epochs. The key set
-whose ICV is correct is used; the order only says which to try first. Key sets without SPIs belong to the IKE SA of
-their nonces or, without nonces, to the IKE SA whose message they decrypt.
+exchange (RFC 9370, 2.2.2) or a PPK (RFC 9867), all with the same SPIs: its epochs. The key set whose ICV is correct is
+used; the order only says which to try first. Key sets without SPIs belong to the IKE SA of their nonces or, without
+nonces, to the IKE SA whose message they decrypt.
 
 A key file may name the length of an ICV and not its algorithm. Such a key set is used if the plaintext is a chain of
 payloads, and the message is not verified. ]]

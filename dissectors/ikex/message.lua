@@ -8,6 +8,9 @@ message.HEADER = 28
 message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
+message.USE_PPK = 16435 -- announces a PPK in IKE_AUTH (RFC 8784)
+--- Notifies that announce a PPK in IKE_INTERMEDIATE (RFC 9867): USE_PPK_INT, and libreswan's number from before it.
+message.INTERMEDIATE_PPKS = { 16445, 50209 }
 --- Exchange types whose messages are in the clear.
 message.INITS = { [34] = true, [38] = true }
 local INITS = message.INITS

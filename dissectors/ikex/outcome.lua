@@ -218,9 +218,9 @@ local function find_proof(sa)
         end
     end
     if not last then
-        local refusal = not rejection and find_refused_intermediate(sa, last_intermediate)
-        rejection = refusal and names.of(names.notify, refusal.type) or rejection
-        return rejection and "failed", rejection
+        local refusal = find_refused_intermediate(sa, last_intermediate)
+        local reason = rejection or refusal and names.of(names.notify, refusal.type)
+        return reason and "failed", reason
     end
     local error_notify = contents.error_notify(last)
     -- a response without an AUTH payload ends IKE_AUTH if the initiator authenticates itself more often (RFC 4739)

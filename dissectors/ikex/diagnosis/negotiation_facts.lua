@@ -12,7 +12,6 @@ local providers = {}
 local NONE = {}
 local IKE_SA_INIT = 34
 local INTERMEDIATE_SUPPORTED, INVALID_KE_PAYLOAD = 16438, 17
-local USE_PPK = 16435
 local AUTHENTICATION_METHOD = 3 -- attribute of IKEv1's phase 1
 -- Authentication with pre-shared keys (RFC 2409, appendix A; draft-ietf-ipsec-isakmp-xauth-06).
 local CLEAR_EXCHANGES = 2 -- of IKEv1's main mode, before the encrypted one
@@ -147,8 +146,8 @@ end
 -- Whether both sides announce a PPK on which AUTH depends (RFC 8784, 3). One in IKE_INTERMEDIATE is confirmed before.
 function providers.uses_ppk_in_auth(facts)
     local request, response = facts.sa.init_request, facts.sa.init_response
-    return request ~= nil and response ~= nil and contents.notify(request, USE_PPK) ~= nil
-        and contents.notify(response, USE_PPK) ~= nil
+    return request ~= nil and response ~= nil and contents.notify(request, message.USE_PPK) ~= nil
+        and contents.notify(response, message.USE_PPK) ~= nil
 end
 
 function providers.responder_declines_ppk(facts)

@@ -36,7 +36,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64A
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType
+from ikeanalyze.wire.registries.ikev2 import AUTH_EXCHANGES, INIT_EXCHANGES, ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
@@ -113,8 +113,10 @@ class HandshakeSources(Struct, frozen=True, dict=True):
             return {}
         proofs = {row: facts.proof for row, facts in self.contents.facts.items()}
         if any(proof.before_auth for proof in proofs.values()):
-            auths = sum_auth_exchanges(self.state.exchanges, self.state.association.count)["exchanges"]
-            proofs = {row: proof for row, proof in proofs.items() if not (proof.before_auth and auths[row])}
+            exchanges = self.state.exchanges
+            is_auth = np.isin(exchanges.exchange_type, AUTH_EXCHANGES) & (exchanges.protocol == Protocol.IKEV2)
+            with_auth = set(exchanges.handshake[is_auth].tolist())
+            proofs = {row: proof for row, proof in proofs.items() if not (proof.before_auth and row in with_auth)}
         return proofs
 
 

@@ -170,11 +170,13 @@ def test_decrypted_payloads_decide_the_outcome(case):
     assert (result.analysis.handshakes["setup_ns"][0] is None) == (expected[0] in ("failed", "cut"))
 
 
-def test_an_error_notify_in_ike_intermediate_ends_nothing_if_ike_auth_follows_that_no_key_decrypts():
+@pytest.mark.parametrize("exchange", [ike.IKE_AUTH, 39], ids=["IKE_AUTH", "GSA_AUTH"])
+def test_an_error_notify_in_ike_intermediate_ends_nothing_if_authentication_follows_that_no_key_decrypts(exchange):
     sa = Sa(proposals=(ike.CLASSIC,), epochs=2)
     messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, [], [ike.notify(ike.INVALID_SYNTAX)])]
     sa.epoch = 1
-    assert look(make_trace(*messages, *sa.authenticated()), table(sa.key_sets[0])).outcomes == [("completed", None)]
+    messages += sa.swap(exchange, [ME, PSK, *CHILD], [YOU, PSK, *CHILD])
+    assert look(make_trace(*messages), table(sa.key_sets[0])).outcomes == [("completed", None)]
 
 
 def test_a_proof_does_not_make_up_for_what_the_capture_lacks():
